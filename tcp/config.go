@@ -40,6 +40,9 @@ type Config struct {
 	Burst int
 	// InitialSequence chooses initial sequence numbers, for tests. nil: RFC 6528.
 	InitialSequence func(local, remote Endpoint) Seq
+	// Directory, unless nil, lists the flows and listeners of several tables of the host; Number is this table's there, from 1 to MaxTables.
+	Directory *Directory
+	Number    int
 }
 
 // CookiePolicy says when SYN cookies are used.
@@ -88,7 +91,7 @@ func (c *Config) complete() error {
 	case c.MTU < minMTU || c.MTU > 65535:
 		return fmt.Errorf("tcp: MTU %d: %w", c.MTU, ErrSettings)
 	}
-	return nil
+	return c.Directory.check(c.Number)
 }
 
 // minMTU is the least that an IPv4 path has (RFC 791).

@@ -163,9 +163,8 @@ func (t *Table) get(id ID) *conn {
 	return nil
 }
 
-// open takes a free record for a connection between the two endpoints, and enters it into the flow table. settings is a place that intern has
-// returned. The caller sets state and sequence numbers.
-func (t *Table) open(local, remote Endpoint, settings uint32) (ID, *conn) {
+// newConn takes a free record.
+func (t *Table) newConn() (ID, *conn) {
 	if len(t.free) == 0 {
 		first := ID(len(t.conns) * connChunk)
 		t.conns = append(t.conns, new([connChunk]conn))
@@ -176,7 +175,13 @@ func (t *Table) open(local, remote Endpoint, settings uint32) (ID, *conn) {
 	id := t.free[len(t.free)-1]
 	t.free = t.free[:len(t.free)-1]
 	t.count++
-	c := t.conn(id)
+	return id, t.conn(id)
+}
+
+// open takes a free record for a connection between the two endpoints, and enters it into the flow table. settings is a place that intern has
+// returned. The caller has entered the flow into the directory, and sets state and sequence numbers.
+func (t *Table) open(local, remote Endpoint, settings uint32) (ID, *conn) {
+	id, c := t.newConn()
 	*c = conn{local: local, remote: remote, settings: settings, flags: flagLive | flagInFlows, quick: quickSegments,
 		rtxAt: clock.Never, ackAt: clock.Never, lifeAt: clock.Never}
 	t.flows.add(local, remote, refOf(refConn, uint32(id)))
@@ -256,8 +261,8 @@ func (t *Table) closeConn(id ID, c *conn) {
 // detach is for a connection that is over: no segment finds it, no time is due, and its buffers go back.
 func (t *Table) detach(id ID, c *conn) {
 	if c.has(flagInFlows) {
-		t.flows.remove(c.local, c.remote, refOf(refConn, uint32(id)))
-		c.flags &^= flagInFlows
+		t.leave(c.local, c.remote)
+		t.removeFlow(id, c)
 	}
 	t.dropSender(id, c)
 	t.dropReassembly(id, c)
@@ -267,6 +272,12 @@ func (t *Table) detach(id ID, c *conn) {
 		c.timer = 0
 	}
 	c.flags &^= flagSyn | flagAckNow | flagProbe | flagLossProbe
+}
+
+// removeFlow takes a connection out of the flow table. In the directory its flow stays.
+func (t *Table) removeFlow(id ID, c *conn) {
+	t.flows.remove(c.local, c.remote, refOf(refConn, uint32(id)))
+	c.flags &^= flagInFlows
 }
 
 // forget ends a record and emits EventGone. Its ID is reused only after the caller has taken EventGone, and after Output has removed the ID from

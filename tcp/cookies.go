@@ -89,6 +89,9 @@ func (t *Table) arrivesCookie(id ListenerID, s *Segment) (kept bool, d wire.Drop
 		t.stats.Overflows++
 		return false, wire.TCPBacklog
 	}
+	if !t.enter(s.Local, s.Remote) {
+		return false, wire.TCPMoving
+	}
 	h := halfOpen{local: s.Local, remote: s.Remote, irs: irs, iss: iss, listener: id, mss: cookieSizes[class], mtu: t.mtuOf(s)}
 	settings := &t.settings[l.settings].s
 	if settings.Timestamps && s.Options.Has&wire.TCPHasTimestamps != 0 {

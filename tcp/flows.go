@@ -101,6 +101,21 @@ func (t *Table) isBetween(r ref, local, remote Endpoint) bool {
 	return false // a tombstone
 }
 
+// enter makes a flow the table's in the directory too, and reports whether it is: false if another table has it. leave undoes it.
+func (t *Table) enter(local, remote Endpoint) bool {
+	d := t.config.Directory
+	return d == nil || d.Enter(local, remote, t.config.Number)
+}
+
+func (t *Table) leave(local, remote Endpoint) {
+	if d := t.config.Directory; d != nil {
+		d.Remove(local, remote, t.config.Number)
+	}
+}
+
+// IsHere reports whether the table has the flow between two endpoints: as a connection, as half of one, or in TIME-WAIT.
+func (t *Table) IsHere(local, remote Endpoint) bool { return t.find(local, remote) != 0 }
+
 // add adds a flow that is not there yet.
 func (f *flows) add(local, remote Endpoint, r ref) {
 	if f.old == nil && 2*(f.count+1) > len(f.young) {

@@ -66,6 +66,9 @@ func (t *Table) answerSyn(id ListenerID, s *Segment) wire.Drop {
 		t.sendCookie(l, s)
 		return wire.Accept
 	}
+	if !t.enter(s.Local, s.Remote) {
+		return wire.TCPMoving // another table has the flow: the sender of this segment did not know yet
+	}
 	settings := &t.settings[l.settings].s
 	h := halfOpen{local: s.Local, remote: s.Remote, irs: s.Seq, iss: t.initialSequence(t.now, s.Local, s.Remote), listener: id,
 		mss: peerMSS(s), mtu: t.mtuOf(s), answered: t.now, flags: handshakeLive | handshakeSend}
@@ -154,8 +157,14 @@ func (q *halfOpens) removeFromRow(at uint32) {
 	}
 }
 
-// remove ends a record. Its place is free at once, or, while the send queue still names it, when next finds it there.
+// remove ends a record, whose flow is free then.
 func (q *halfOpens) remove(t *Table, at uint32) {
+	t.leave(q.all[at].local, q.all[at].remote)
+	q.promote(t, at)
+}
+
+// promote ends a record that becomes a connection: the flow stays the table's. Its place is free at once, or, while the send queue still names it, when next finds it there.
+func (q *halfOpens) promote(t *Table, at uint32) {
 	h := &q.all[at]
 	q.removeFromRow(at)
 	t.flows.remove(h.local, h.remote, refOf(refHalfOpen, at))
@@ -308,7 +317,7 @@ func (t *Table) arrivesHalfOpen(at uint32, s *Segment) (kept bool, d wire.Drop) 
 		return false, wire.TCPBacklog // the peer sends it again
 	}
 	agreed := *h
-	t.halfOpen.remove(t, at)
+	t.halfOpen.promote(t, at)
 	return t.accept(&agreed, s)
 }
 

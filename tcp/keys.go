@@ -83,7 +83,7 @@ func (t *Table) choosePort(local Endpoint, remote Endpoint) (uint16, bool) {
 		p := t.config.PortFirst + uint16((offset+t.nextPort)%count)
 		t.nextPort++
 		local.Port = p
-		if t.find(local, remote) == 0 && t.listening(local) == 0 {
+		if t.find(local, remote) == 0 && t.listening(local) == 0 && (t.config.Directory == nil || t.config.Directory.Find(local, remote) == 0) {
 			return p, true
 		}
 	}

@@ -56,6 +56,9 @@ func (t *Table) Listen(c ListenConfig) (ListenerID, error) {
 		id = ListenerID(len(t.listeners))
 	}
 	t.listenersAt[c.Local] = id
+	if d := t.config.Directory; d != nil {
+		d.Listen(c.Local, t.config.Number)
+	}
 	return id, nil
 }
 
@@ -83,6 +86,9 @@ func (t *Table) CloseListener(now clock.Time, id ListenerID) {
 	t.now = now
 	l := &t.listeners[id-1]
 	delete(t.listenersAt, l.local)
+	if d := t.config.Directory; d != nil {
+		d.CloseListener(l.local, t.config.Number)
+	}
 	for n := range len(t.conns) * connChunk {
 		if l.waiting == 0 {
 			break

@@ -144,6 +144,9 @@ func (t *Table) Import(now clock.Time, s *Snapshot, q *Queues, user uint64) (ID,
 	if t.count >= t.config.MaxConns {
 		return NoID, ErrLimit
 	}
+	if !t.enter(s.Local, s.Remote) {
+		return NoID, ErrInUse
+	}
 	id, c := t.open(s.Local, s.Remote, t.intern(s.Settings))
 	c.user = user
 	t.restore(c, s)

@@ -45,6 +45,9 @@ func (t *Table) Connect(now clock.Time, d Dial) (ID, error) {
 	default:
 		return NoID, ErrInUse
 	}
+	if !t.enter(d.Local, d.Remote) {
+		return NoID, ErrInUse
+	}
 	mtu := d.MTU
 	if mtu == 0 {
 		mtu = t.config.MTU

@@ -32,6 +32,7 @@ func (t *Table) enterTimeWait(id ID, c *conn) {
 		ts: c.has(flagTS), live: true, window: uint16(min(max(c.rcvAdv.Minus(c.rcvNxt), 0)>>c.rcvScale, 0xffff))}
 	acknowledge := c.has(flagAckNow)
 	c.become(TimeWait)
+	t.removeFlow(id, c) // in the directory the flow stays the table's
 	t.detach(id, c)
 	at := t.timeWaits.add(t, w)
 	if acknowledge {
@@ -93,6 +94,7 @@ func (q *timeWaits) remove(t *Table, at uint32) {
 	w := &q.all[at]
 	q.removeFromRow(at)
 	t.flows.remove(w.local, w.remote, refOf(refTimeWait, at))
+	t.leave(w.local, w.remote)
 	w.live = false
 	q.free = append(q.free, at)
 	q.count--
@@ -121,20 +123,18 @@ func (q *timeWaits) deadline() clock.Time {
 // new goes to the listener. kept and d are those of Input.
 func (t *Table) arrivesTimeWait(at uint32, s *Segment) (kept bool, d wire.Drop) {
 	w := &t.timeWaits.all[at]
-	hasTS := w.ts && s.Options.Has&wire.TCPHasTimestamps != 0
-	newer, older := hasTS && int32(s.Options.TSValue-w.tsRecent) > 0, hasTS && int32(s.Options.TSValue-w.tsRecent) < 0
+	isOld := w.ts && s.Options.Has&wire.TCPHasTimestamps != 0 && int32(s.Options.TSValue-w.tsRecent) < 0
 	switch {
 	case s.Flags&wire.TCPRst != 0:
 		return false, wire.TCPUnacceptable // RFC 1337 section 3, fix (a)
-	case s.Flags&(wire.TCPSyn|wire.TCPAck) == wire.TCPSyn && (newer || !older && w.rcvNxt.Before(s.Seq)):
-		// A new connection of the same addresses: MAY-2, RFC 6191 section 2.
+	case w.isBegin(s):
 		if t.listening(s.Local) == 0 {
 			break
 		}
 		t.timeWaits.remove(t, at)
 		return t.arrivesListen(s)
 	}
-	if older { // PAWS
+	if isOld { // PAWS
 		t.stats.Old++
 		t.challengeTimeWait(w)
 		return false, wire.TCPOld
@@ -151,6 +151,32 @@ func (t *Table) arrivesTimeWait(at uint32, s *Segment) (kept bool, d wire.Drop) 
 		return false, wire.TCPUnacceptable
 	}
 	return false, wire.Accept
+}
+
+// isBegin reports whether a segment begins a new connection of the same addresses: a SYN whose timestamp, or number, is a later one (MAY-2,
+// RFC 6191 section 2).
+func (w *timeWait) isBegin(s *Segment) bool {
+	if s.Flags&(wire.TCPSyn|wire.TCPAck) != wire.TCPSyn {
+		return false
+	}
+	if w.ts && s.Options.Has&wire.TCPHasTimestamps != 0 && s.Options.TSValue != w.tsRecent {
+		return int32(s.Options.TSValue-w.tsRecent) > 0
+	}
+	return w.rcvNxt.Before(s.Seq)
+}
+
+// GiveWay ends a record in TIME-WAIT for a SYN that begins a new connection of the same addresses, if another table of the directory listens for
+// it, and none here does. It reports whether it did: the SYN is for the table that Directory.Find names then.
+func (t *Table) GiveWay(now clock.Time, s *Segment) bool {
+	t.now = now
+	d := t.config.Directory
+	r := t.find(s.Local, s.Remote)
+	if d == nil || r == 0 || r.kind() != refTimeWait || t.listening(s.Local) != 0 || !t.timeWaits.all[r.index()].isBegin(s) ||
+		d.listening(s.Local, d.hasher.hash(s.Local, s.Remote)) == 0 {
+		return false
+	}
+	t.timeWaits.remove(t, r.index())
+	return true
 }
 
 // challengeTimeWait acknowledges a segment that is not acceptable, at most once in Config.ChallengeInterval (RFC 5961 section 7).
