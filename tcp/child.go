@@ -9,7 +9,8 @@ import (
 //
 //	ExportChild ──► Child ──► ImportChild, of any table of the directory
 //
-// In between the directory has the flow as InTransit, and whoever receives a segment for it keeps the segment for the importer. No timer runs.
+// In between the directory has the flow as InTransit, and a ring that receives a segment for it keeps the segment for the importer. No timer
+// runs.
 
 // Child is a connection in transit.
 type Child struct {
@@ -23,8 +24,8 @@ type Child struct {
 func (c *Child) Failed() bool { return !c.inFlows }
 
 // ExportChild takes a connection out of the table on which nothing was sent and which was not closed: that of EventAccepted, or one that was
-// imported. Data beyond a gap is dropped: the peer sends it again (RFC 2018 section 8). Data in order was reported before, and so was an end or a
-// failure: the caller carries them. EventGone follows. Errors: ErrNoConn; ErrState for other connections.
+// imported. Data beyond a gap is dropped: the peer sends it again (RFC 2018 section 8). Data in order was reported before, and so was an end or
+// a failure: the caller carries them. EventGone follows. Errors: ErrNoConn; ErrState for other connections.
 func (t *Table) ExportChild(now clock.Time, id ID) (Child, error) {
 	t.now = now
 	c := t.get(id)

@@ -163,7 +163,8 @@ func (q *halfOpens) remove(t *Table, at uint32) {
 	q.promote(t, at)
 }
 
-// promote ends a record that becomes a connection: the flow stays the table's. Its place is free at once, or, while the send queue still names it, when next finds it there.
+// promote ends a record that becomes a connection: the flow stays the table's. Its place is free at once, or, while the send queue still
+// names it, when next finds it there.
 func (q *halfOpens) promote(t *Table, at uint32) {
 	h := &q.all[at]
 	q.removeFromRow(at)

@@ -23,6 +23,7 @@ type offloading struct {
 	poller      *Poller
 	named       []conf.Interface // the only interfaces that may be opened; none: all
 	interfaces  []conf.Interface // from PollerConfig: with the queues that this poller takes; none: any that are free
+	share       nic.Share        // of queues that are not named
 	checksum    conf.Checksum
 	time        conf.TimeSource
 	logic       ring.Logic
@@ -47,6 +48,7 @@ type checksumChoice struct {
 func newOffloading(p *Poller, c *PollerConfig, logic ring.Logic, notes []ring.Reason) *offloading {
 	s := &p.engine.settings.Offload
 	f := &offloading{poller: p, named: s.Interfaces, interfaces: c.Interfaces, checksum: s.Checksum, time: s.Time, logic: logic, notes: notes}
+	f.share = nic.Share(c.QueueShare)
 	if len(c.Interfaces) > 0 {
 		f.named = c.Interfaces
 	}
@@ -80,7 +82,7 @@ func (f *offloading) place(s *ring.Socket) (*ring.Set, []ring.Reason, error) {
 		offloaded, why = f.openFor(s)
 	}
 	if offloaded != nil && s.Kind() != ring.KindDatagram {
-		if r := f.reserveTCP(); r.Code != "" {
+		if r := f.openTCP(); r.Code != "" {
 			offloaded, why = nil, []ring.Reason{r}
 		}
 	}
@@ -162,7 +164,7 @@ func (f *offloading) attach(snap *host.Snapshot, index, left int, stamps xdp.Tim
 		return []ring.Reason{r}
 	}
 	sums := f.chooseChecksum(&p)
-	i := nic.Interface{Name: below[0], On: l.Name, VLAN: p.VLAN, Queues: queuesOf(f.interfaces, below[0]), Checksum: sums.policy,
+	i := nic.Interface{Name: below[0], On: l.Name, VLAN: p.VLAN, Queues: queuesOf(f.interfaces, below[0]), Share: f.share, Checksum: sums.policy,
 		Path: append(sums.reasons(l.Name), reversePathFilter(l.Name)...)}
 	if isBond(snap, &p) {
 		i.Name, i.Bond, i.Queues = l.Name, true, queuesOf(f.interfaces, l.Name)
@@ -240,9 +242,12 @@ func (f *offloading) fillShare(i *nic.Interface, below []string, interfaces int)
 				return 0, 0, refusalReason(err)
 			}
 		}
+		if len(i.Queues) == 0 {
+			n = f.share.Count(n)
+		}
 		queues += n
 	}
-	n := f.fill * 4 / 5 / (queues * interfaces)
+	n := f.fill * 4 / 5 / (max(queues, 1) * interfaces)
 	if asked := f.poller.engine.settings.Offload.Fill; asked > 0 && n > asked {
 		n = asked
 	}

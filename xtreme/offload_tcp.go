@@ -55,9 +55,6 @@ func (f *offloading) tcp() bool { return f.poller.engine.settings.Offload.TCP }
 // streamNeed completes the need of a TCP socket: that of a listener without an address is a wildcard's, that of one that connects is the
 // interface of its route. The result is why no interface can carry the socket.
 func (f *offloading) streamNeed(s *ring.Socket, snap *host.Snapshot, n *interfaceNeed) ring.Reason {
-	if c := f.exchange.CarriesTCP(); c != nil && c != f.driver {
-		return offload.OneTCPRing
-	}
 	if !n.local.IsValid() || n.local.IsUnspecified() {
 		n.local = netip.IPv4Unspecified()
 	}
@@ -98,9 +95,9 @@ func (p *Poller) sourceOf(s *ring.Socket) netip.Addr {
 	return route.Source
 }
 
-// reserveTCP makes the poller's offloaded ring the one of the engine that carries TCP, and returns the reason if another one is.
-func (f *offloading) reserveTCP() ring.Reason {
-	err := offload.ReserveTCP(f.driver)
+// openTCP has the poller's offloaded ring carry TCP, and returns the reason if it cannot.
+func (f *offloading) openTCP() ring.Reason {
+	err := offload.OpenTCP(f.driver)
 	var refused *ring.FeatureError
 	switch {
 	case err == nil:

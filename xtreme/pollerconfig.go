@@ -44,10 +44,19 @@ type PollerConfig struct {
 	// is stamped as the one says that opens it; where another poller asked for a better source, the paths of its sockets say so (stamp.poll).
 	OffloadTime conf.TimeSource
 
+	// QueueShare divides the queues of offloaded interfaces among pollers of the engine that each serve all of them: of Of pollers, with Index
+	// 0 to Of-1, each takes its share, where without it the first one takes all. A poller carries TCP of its own stack only on interfaces of
+	// which it has a queue. Each of the Of pollers must open the interface, with a socket of its own: the kernel gets what comes in on the
+	// queues of one that has not. Queues that Interfaces names are taken as they are. Pollers of another kind ignore it.
+	QueueShare QueueShare
+
 	// Auxiliary marks a poller that a package makes for its own work beside the program's pollers, such as accepting connections. The log does
 	// not warn of settings that only this poller does not use.
 	Auxiliary bool
 }
+
+// QueueShare is one of Of equal parts of something; the zero value is all of it.
+type QueueShare struct{ Index, Of int }
 
 // The least numbers of buffers that a poller can work with.
 const leastSmall, leastLarge = 64, 8
@@ -60,6 +69,8 @@ func (c *PollerConfig) validate() error {
 		return badField("SmallBuffers", fmt.Sprintf("%d: want at least %d", c.SmallBuffers, leastSmall))
 	case c.LargeBuffers != 0 && c.LargeBuffers < leastLarge:
 		return badField("LargeBuffers", fmt.Sprintf("%d: want at least %d", c.LargeBuffers, leastLarge))
+	case c.QueueShare != (QueueShare{}) && (c.QueueShare.Index < 0 || c.QueueShare.Index >= c.QueueShare.Of):
+		return badField("QueueShare", fmt.Sprintf("%d of %d", c.QueueShare.Index, c.QueueShare.Of))
 	case c.Memory != nil && len(c.Memory) == 0:
 		return badField("Memory", "of 0 bytes")
 	}

@@ -61,7 +61,7 @@ type Config struct {
 	// Record, unless nil, is where the frames of the links are recorded, while its recorder is on.
 	Record *record.Scope
 	// TCP, unless nil, has the stack carry TCP over IPv4: with a MemoryHost, or beside a kernel, where the set's Transport is a
-	// KernelPorts. Of the rings on an Exchange one carries TCP: see Exchange.ReserveTCP.
+	// KernelPorts. A driver on an Exchange carries it from OpenTCP on, or from its first TCP socket.
 	TCP *stream.Options
 	// ConnectionThreeTuple claims of a TCP connection that is opened here all segments to its local address and port (VMA_TCP_3T_RULES).
 	ConnectionThreeTuple bool

@@ -130,9 +130,10 @@
 //
 // # TCP on an exchange
 //
-// Of the rings on an exchange one carries TCP: the first that reserves it ([ReserveTCP]), until its driver is closed. The flows of its listeners
-// and connections are claimed at each interface of which it has a queue, also at one that is opened later or comes back. A segment that comes in
-// on a queue of another ring is verified there, and its IPv4 packet goes through the same queues as datagrams do (segments.go).
+// Each ring on an exchange may carry TCP ([OpenTCP]), with tables of its own. The flows of its listeners and connections are claimed at each
+// interface of which it has a queue, also at one that is opened later or comes back. Which ring has a connection, or listens, stands in a
+// directory of the exchange (tcp.Directory). A segment that comes in on a queue of another ring is verified there, and its IPv4 packet goes
+// through the same queues as datagrams do (segments.go).
 //
 // # TCP beside a kernel
 //

@@ -16,6 +16,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
 	"github.com/socketxtreme/socketxtreme/ring/offload/shadow"
 	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
+	"github.com/socketxtreme/socketxtreme/tcp"
 	"github.com/socketxtreme/socketxtreme/udp"
 )
 
@@ -28,8 +29,9 @@ type Exchange struct {
 	nics      *nic.Table
 	hub       *handoff.Hub
 	watcher   *shadow.GroupWatcher
-	netns     host.Netns             // of the interfaces and the sockets
-	tcp       atomic.Pointer[driver] // the ring that carries TCP; nil: none yet
+	netns     host.Netns     // of the interfaces and the sockets
+	flows     *tcp.Directory // which ring has a TCP connection, or listens
+	tcpRings  atomic.Uint64  // those that carry TCP, a bit for each number
 
 	close sync.Once
 }
@@ -64,7 +66,8 @@ func NewExchange(c ExchangeConfig) (*Exchange, error) {
 		return nil, fmt.Errorf("offload: new exchange: Open is nil: %w", unix.EINVAL)
 	}
 	var connections func(uint16) ([]host.Connection, error) // a simulated host has none
-	x := &Exchange{config: c, hub: handoff.NewHub(), directory: udp.NewDirectory([2]uint64{rand.Uint64(), rand.Uint64()})}
+	x := &Exchange{config: c, hub: handoff.NewHub(), directory: udp.NewDirectory([2]uint64{rand.Uint64(), rand.Uint64()}),
+		flows: tcp.NewDirectory([2]uint64{rand.Uint64(), rand.Uint64()})}
 	if c.System == nil { // the real kernel, in whose network namespace jobs do their calls; a simulated one has no namespaces
 		x.config.System = &processSystem
 		x.netns, connections = host.CurrentNetns(), host.Connections
@@ -104,7 +107,8 @@ func (x *Exchange) enter(d *driver) error {
 // leave removes a driver that has no attachment any more, with what others know of its sockets. The goroutine that owns d calls it, or any one
 // before the first Poll.
 func (x *Exchange) leave(d *driver) {
-	x.tcp.CompareAndSwap(d, nil)
+	x.tcpRings.And(^uint64(1 << d.number))
+	x.flows.RemoveTable(d.number)
 	x.directory.RemoveStack(d.number)
 	x.watcher.RemoveRing(d.number)
 	d.handoff.Close()

@@ -61,8 +61,8 @@ func (c settledConn) Reset() error {
 	return err
 }
 
-// The stream half of the suite on the ring that carries TCP, while another ring serves the queue that all segments come in on: each is handed
-// over.
+// The stream half of the suite on a ring that carries TCP, while another ring, which carries TCP too, serves the queue that all segments come in
+// on: each is handed over.
 func TestStreamContractOverAnotherRingsQueue(t *testing.T) {
 	var taken atomic.Uint64 // of rings that are closed beside each other
 	var opened atomic.Bool
@@ -94,10 +94,18 @@ func TestStreamContractOverAnotherRingsQueue(t *testing.T) {
 			}
 			first := ring.SetConfig{Pool: newPool(t, buffers.Layout{SmallSize: 2048, SmallCount: 2048, LargeSize: 65536, LargeCount: 8, Headroom: 192})}
 			join(&first, 0, 0)
+			var other ring.Driver
+			made := first.Driver
+			first.Driver = func(c ring.DriverConfig) (ring.Driver, error) {
+				var err error
+				other, err = made(c)
+				return other, err
+			}
 			set, err := ring.NewSet(first)
 			require.NoError(t, err)
 			r, err := set.NewRing()
 			require.NoError(t, err)
+			require.NoError(t, offload.OpenTCP(other))
 			p := s.polled(set, r)
 			join(sc, 1, 16)
 			return settledCable{c, func() {

@@ -1,8 +1,10 @@
 package offload
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/bits"
 
 	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/internal/clock"
@@ -11,56 +13,46 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/transport/stack"
 	"github.com/socketxtreme/socketxtreme/ring/transport/stream"
+	"github.com/socketxtreme/socketxtreme/tcp"
 )
 
-// Of the rings on an exchange one carries TCP. A segment that comes in on a queue of another ring is handed over to it.
+// Each ring on an exchange may carry TCP, with tables of its own. A segment that comes in on a queue of another ring than its own is handed
+// over: the exchange's directory says whose flow it is, or which ring listens.
 //
-//	card, queue 0 ──► ring A ──► segments ──► handoff ──┐
-//	                                                    ▼
-//	card, queue 1 ──► ring B ──► segments ──────────► stream.Transport of B
+//	card, queue 0 ──► ring A ──► segments ──┬─────────────► stream.Transport of A
+//	                                        └─► handoff ──┐
+//	card, queue 1 ──► ring B ──► segments ────────────────┴► stream.Transport of B
 
-// ReserveTCP makes a driver the one that carries TCP on its exchange, until it is closed. The error is a *ring.FeatureError if it was made
-// without Config.TCP, or if another driver of the exchange carries TCP. Owner only, or anyone before the first Poll.
-func ReserveTCP(drv ring.Driver) error {
+// OpenTCP makes a driver carry TCP, if it does not yet. The error is a *ring.FeatureError if it was made without Config.TCP. Owner only, or
+// anyone before the first Poll.
+func OpenTCP(drv ring.Driver) error {
 	d, ok := drv.(*driver)
 	if !ok || d.config.TCP == nil {
 		return noTCP()
 	}
-	return d.reserveTCP()
+	return d.startTCP()
 }
 
-// CarriesTCP returns the driver that carries TCP on the exchange, nil if none does yet. Any goroutine.
-func (x *Exchange) CarriesTCP() ring.Driver {
-	if d := x.tcp.Load(); d != nil {
-		return d
-	}
-	return nil
-}
-
-// OneTCPRing is the reason for which another ring of an exchange than the one that carries TCP leaves TCP to the kernel.
-var OneTCPRing = ring.Reason{Code: "tcp.one_ring",
-	Text: "another ring of the process carries TCP on these interfaces, and only one can: the kernel carries the TCP sockets of this one"}
-
-// registerTCP makes the driver a receiver of TCP segments. A driver on an exchange has no transport for them until reserveTCP.
+// registerTCP makes the driver a receiver of TCP segments. A driver on an exchange has no transport for them until startTCP.
 func (d *driver) registerTCP() error {
 	if d.config.Exchange != nil {
 		return d.ip.Register(wire.ProtocolTCP, segments{d}, nil)
 	}
-	if err := d.openTCP(); err != nil {
+	if err := d.openTCP(*d.config.TCP); err != nil {
 		return err
 	}
 	return d.ip.Register(wire.ProtocolTCP, d.streams, nil)
 }
 
 // openTCP makes the transport of TCP, with what reserves its ports.
-func (d *driver) openTCP() (err error) {
+func (d *driver) openTCP(o stream.Options) (err error) {
 	var below stream.Below = d.config.MemoryHost
 	if d.config.MemoryHost == nil {
 		d.kernelPorts = NewKernelPorts(d.config.Host)
 		below = d.kernelPorts
 	}
 	d.flowRecord = d.openFlowRecord()
-	d.streams, err = stream.New(stream.Config{Options: *d.config.TCP, Host: d, Below: below, IP: d.ip, Clock: d.clock,
+	d.streams, err = stream.New(stream.Config{Options: o, Host: d, Below: below, IP: d.ip, Clock: d.clock,
 		QueueLimit: stack.QueueLimit, Record: d.flowRecord})
 	if err != nil {
 		return errors.Join(err, d.closeFlowRecord())
@@ -68,23 +60,22 @@ func (d *driver) openTCP() (err error) {
 	return nil
 }
 
-// reserveTCP is ReserveTCP. A driver that is on no exchange carries TCP from the start.
-func (d *driver) reserveTCP() error {
+// startTCP is OpenTCP. A driver that is on no exchange carries TCP from the start.
+func (d *driver) startTCP() error {
 	if d.streams != nil {
 		return nil
 	}
-	if x := d.config.Exchange; !x.tcp.CompareAndSwap(nil, d) {
-		return &ring.FeatureError{Feature: OneTCPRing.Text, Code: OneTCPRing.Code}
-	}
-	err := d.openTCP()
+	x, o := d.config.Exchange, *d.config.TCP
+	o.Table.Directory, o.Table.Number = x.flows, d.number
+	err := d.openTCP(o)
 	if err == nil {
 		err = d.openICMPErrors()
 	}
 	if err != nil {
 		d.streams = nil
-		d.config.Exchange.tcp.Store(nil)
 		return fmt.Errorf("offload: %w", err)
 	}
+	x.tcpRings.Or(1 << d.number)
 	return nil
 }
 
@@ -93,41 +84,121 @@ type segments struct{ *driver }
 
 var _ ip.Protocol = segments{}
 
-// Input takes the segments of a burst, or hands them over to the ring that carries TCP.
+// Input takes the segments of a burst, and hands those over that are for other rings.
 func (d segments) Input(now clock.Time, b *ip.Burst) {
-	if d.streams != nil {
-		d.streams.Input(now, b)
-		return
-	}
-	to := d.config.Exchange.tcp.Load()
-	for n := range b.Packets {
-		if p := &b.Packets[n]; p.Protocol == wire.ProtocolTCP {
-			if drop := d.handOver(to, b, n); drop != wire.Accept {
-				d.ip.Drops()[drop]++
-				b.Release(n)
+	if rings := d.config.Exchange.tcpRings.Load(); rings != 1<<d.number {
+		handedOver := false
+		for n := range b.Packets {
+			p := &b.Packets[n]
+			if p.Protocol != wire.ProtocolTCP {
+				continue
+			}
+			f, ok := flowOf(p.Flow.Target, p.Flow.Source, p.Payload())
+			if ok && f.isSyn && d.streams != nil {
+				d.streams.GiveWay(now, p, b.Checksum)
+			}
+			if to := d.ringOf(&f); ok && to != d.number {
+				handedOver = true
+				if drop := d.handOver(to, b, n); drop != wire.Accept {
+					d.ip.Drops()[drop]++
+					b.Release(n)
+				}
 			}
 		}
+		if handedOver {
+			d.handoff.Publish()
+		}
 	}
-	d.handoff.Publish()
+	if d.streams != nil {
+		d.streams.Input(now, b)
+	}
 }
 
-// handOver verifies segment n of the burst and lends its IPv4 packet to the ring that carries TCP. The result is why the segment was dropped,
-// or wire.Accept. A number that was given to another ring since names one that carries no TCP, which drops the segment.
-func (d segments) handOver(to *driver, b *ip.Burst, n int) wire.Drop {
+// segmentFlow is what decides which ring a segment is for.
+type segmentFlow struct {
+	local, remote tcp.Endpoint
+	isSyn         bool // it may begin a connection
+}
+
+// flowOf reads it from a segment; false: it is too short to have a header, and anybody may count it.
+func flowOf(local, remote wire.Addr, segment []byte) (f segmentFlow, ok bool) {
+	if len(segment) < wire.TCPLen {
+		return f, false
+	}
+	f.local = tcp.Endpoint{Addr: local, Port: binary.BigEndian.Uint16(segment[2:])}
+	f.remote = tcp.Endpoint{Addr: remote, Port: binary.BigEndian.Uint16(segment)}
+	f.isSyn = wire.TCPFlags(segment[13])&(wire.TCPSyn|wire.TCPAck) == wire.TCPSyn
+	return f, true
+}
+
+// ringOf is the number of the ring that a segment is for: this one, if it has the flow or nobody has; 0: no ring carries TCP any more.
+func (d *driver) ringOf(f *segmentFlow) int {
+	if d.streams != nil && d.streams.Table().IsHere(f.local, f.remote) {
+		return d.number
+	}
+	x := d.config.Exchange
+	to := x.flows.Find(f.local, f.remote)
+	switch {
+	case to != 0:
+		return to
+	case d.streams != nil:
+		return d.number // which answers with a reset
+	}
+	return bits.TrailingZeros64(x.tcpRings.Load()) & tcp.MaxTables
+}
+
+// handOver verifies segment n of the burst and lends its IPv4 packet to another ring. The result is why the segment was dropped, or wire.Accept.
+// A number that was given to another ring since names one that carries no TCP, which drops the segment.
+func (d segments) handOver(to int, b *ip.Burst, n int) wire.Drop {
 	p := &b.Packets[n]
 	drop := stream.Verify(p, b.Checksum)
 	switch {
 	case drop != wire.Accept:
 		return drop
-	case to == nil: // the ring that had the claim was closed just now
+	case to == 0: // the ring that had the claim was closed just now
 		return wire.TCPNoConnection
 	}
 	frame := b.Frames[n].Packet
 	b.Frames[n].Packet = buffers.Packet{}
 	// Charged to no socket: the queues between rings bound what is lent.
 	d.pool.Trim(frame, p.PayloadOffset()-p.IPv4().HeaderLen(), len(p.Packet()), 0)
-	d.handoff.SendSegment(to.number, p.Flow.Interface, frame)
+	d.handoff.SendSegment(to, p.Flow.Interface, frame)
 	return wire.Accept
+}
+
+// takeSegment takes an IPv4 packet with a segment that another ring has received on the interface and verified. If the flow is another ring's by
+// now, the packet goes on there.
+func (d *driver) takeSegment(now clock.Time, ifIndex int, packet []byte) {
+	if d.streams == nil {
+		d.ip.Drops()[wire.TCPNoConnection]++ // this ring has the number of one that carried TCP
+		return
+	}
+	if h, _, payload, drop := wire.ParseIPv4(packet); drop == wire.Accept {
+		f, ok := flowOf(h.Target(), h.Source(), payload)
+		if ok && f.isSyn {
+			d.streams.GiveWayCopy(now, packet)
+		}
+		if to := d.ringOf(&f); ok && to != d.number {
+			d.forward(to, ifIndex, packet)
+			return
+		}
+	}
+	mtu := 0
+	for i := range d.links {
+		if d.links[i].Index == ifIndex {
+			mtu = d.ip.Interface(i).MTU
+			break
+		}
+	}
+	d.streams.InputCopy(packet, mtu)
+}
+
+// forward hands over a copy of a packet that another ring has handed over. Without a buffer it is lost, as on the wire.
+func (d *driver) forward(to, ifIndex int, packet []byte) {
+	if frame := d.streams.CopyPacket(packet); !frame.IsZero() {
+		d.handoff.SendSegment(to, uint32(ifIndex), frame)
+		d.handoff.Publish()
+	}
 }
 
 // Error gives TCP an ICMP error about one of its segments.

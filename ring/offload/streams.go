@@ -6,7 +6,6 @@ import (
 	"net/netip"
 
 	"github.com/socketxtreme/socketxtreme/internal/ip"
-	"github.com/socketxtreme/socketxtreme/internal/wire"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link"
 	"github.com/socketxtreme/socketxtreme/ring/offload/handoff"
@@ -26,7 +25,7 @@ func (d *driver) attachStream(s *ring.Socket) error {
 	if d.config.TCP == nil || ring.HandleOf(s).Adopted {
 		return noTCP()
 	}
-	if err := d.reserveTCP(); err != nil {
+	if err := d.startTCP(); err != nil {
 		return err
 	}
 	switch {
@@ -189,7 +188,7 @@ func (d *driver) takeHandoff(q *handoff.Queue, max int) bool {
 	for i := range n {
 		x, payload := q.At(i)
 		if x.To == handoff.ToTCP {
-			d.takeSegment(int(x.Flow.Interface), payload)
+			d.takeSegment(d.now, int(x.Flow.Interface), payload)
 		} else {
 			d.udp.TakeHandoff(&x, payload)
 		}
@@ -197,22 +196,6 @@ func (d *driver) takeHandoff(q *handoff.Queue, max int) bool {
 	q.End(n)
 	d.handoff.CountTaken(n)
 	return true
-}
-
-// takeSegment takes an IPv4 packet with a segment that another ring has received on the interface and verified.
-func (d *driver) takeSegment(ifIndex int, packet []byte) {
-	if d.streams == nil {
-		d.ip.Drops()[wire.TCPNoConnection]++ // this ring has the number of one that carried TCP
-		return
-	}
-	mtu := 0
-	for i := range d.links {
-		if d.links[i].Index == ifIndex {
-			mtu = d.ip.Interface(i).MTU
-			break
-		}
-	}
-	d.streams.InputCopy(packet, mtu)
 }
 
 // PullIfIdle is Pull if the ring was not polled for a while: a Poll takes the frames as well.

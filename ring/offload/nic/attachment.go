@@ -15,7 +15,9 @@ type Interface struct {
 	Name string // of the interface whose queues carry the frames
 	// Queues are those that this ring serves; nil: all that no other ring serves, so that the first one has them; empty and not nil:
 	// none. A ring without a queue receives what the others hand over and sends through the kernel.
-	Queues   []int
+	Queues []int
+	// Share, with Queues nil, leaves the queues of others to rings that attach later: each ring takes its share of those that are free.
+	Share    Share
 	Fill     int           // buffers that each queue keeps ready for its card; 0: all of them together half of the pool
 	VLAN     uint16        // of the frames' tag; 0: untagged. Several of one interface are attachments of their own, with its queues
 	On       string        // the interface that has the addresses, where it is another: eth0.5 for VLAN 5 of eth0

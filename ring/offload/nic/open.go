@@ -29,7 +29,7 @@ func (o *openedQueues) assignQueues(p *attachment) {
 		return
 	}
 	o.dev, o.serial = n.device, n.serial
-	if o.queues, o.err = n.assign(a.ring, p.Queues); o.err == nil {
+	if o.queues, o.err = n.assign(a.ring, p.Queues, p.Share); o.err == nil {
 		o.fill = p.fillFor(len(o.queues), a.pool)
 	}
 }

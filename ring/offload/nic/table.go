@@ -217,12 +217,29 @@ func (n *nic) Release(f link.Flow) error {
 	return errors.Join(err, n.unguardFlow(f))
 }
 
-// assign reserves queues for a ring: those in want, or, with nil, all that no other ring serves. EBUSY if another ring has one of them.
-func (n *nic) assign(ring int, want []int) ([]int, error) {
+// Share is a part of an interface's queues: those whose place in the list of all, divided by Of, leaves Index. The zero value: all of them.
+type Share struct{ Index, Of int }
+
+// has reports whether the queue at a place is of the share.
+func (s Share) has(place int) bool { return s.Of == 0 || place%s.Of == s.Index }
+
+// Count is how many of n queues are of the share.
+func (s Share) Count(n int) (count int) {
+	for i := range n {
+		if s.has(i) {
+			count++
+		}
+	}
+	return count
+}
+
+// assign reserves queues for a ring: those in want, or, with nil, those of its share that no other ring serves. EBUSY if another ring has one of
+// them.
+func (n *nic) assign(ring int, want []int, share Share) ([]int, error) {
 	all := n.device.Queues()
 	if want == nil {
-		for _, q := range all {
-			if owner := n.queues[q]; owner == 0 || owner == ring {
+		for i, q := range all {
+			if owner := n.queues[q]; owner == 0 && share.has(i) || owner == ring {
 				want = append(want, q)
 			}
 		}

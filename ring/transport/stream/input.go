@@ -16,7 +16,7 @@ func (t *Transport) Input(_ clock.Time, b *ip.Burst) {
 	}
 	mtu := uint16(min(t.ip.Interface(b.Link).MTU, 65535))
 	for n := range b.Packets {
-		if p := &b.Packets[n]; p.Protocol == wire.ProtocolTCP {
+		if p := &b.Packets[n]; p.Protocol == wire.ProtocolTCP && !b.Frames[n].Packet.IsZero() { // zero: it went to another ring
 			if d := t.input(now, b, n, mtu); d != wire.Accept {
 				p.Drop = d
 				t.drops[d]++
@@ -134,7 +134,7 @@ func (t *Transport) InputCopy(packet []byte, mtu int) {
 	s.ECN, s.MTU = tcp.ECN(h.TOS()&3), uint16(min(mtu, 65535))
 	var frame buffers.Packet
 	if s.Payload.Length > 0 {
-		if frame = t.copyPacket(packet); frame.IsZero() {
+		if frame = t.CopyPacket(packet); frame.IsZero() {
 			t.stats.NoBuffer++ // lost, as on the wire: the peer sends it again
 			return
 		}
@@ -148,9 +148,28 @@ func (t *Transport) InputCopy(packet []byte, mtu int) {
 	}
 }
 
-// copyPacket copies a packet into a buffer of the pool, a large one if it does not fit a small one, or none of those is free; the zero Packet if
+// GiveWay ends a connection in TIME-WAIT for a SYN that begins a new one of the same addresses, if another ring listens for it: see
+// tcp.Table.GiveWay. The SYN is the other ring's then.
+func (t *Transport) GiveWay(now clock.Time, p *ip.Parsed, policy ip.ChecksumPolicy) {
+	var s tcp.Segment
+	if t.table.TimeWaits() > 0 && Verify(p, policy) == wire.Accept && s.Parse(p.Flow.Source, p.Flow.Target, p.Payload(), 0, 0) == wire.Accept {
+		t.table.GiveWay(now, &s)
+	}
+}
+
+// GiveWayCopy is GiveWay for a packet that another ring has received.
+func (t *Transport) GiveWayCopy(now clock.Time, packet []byte) {
+	if h, _, payload, d := wire.ParseIPv4(packet); d == wire.Accept && t.table.TimeWaits() > 0 {
+		var s tcp.Segment
+		if s.Parse(h.Source(), h.Target(), payload, 0, 0) == wire.Accept {
+			t.table.GiveWay(now, &s)
+		}
+	}
+}
+
+// CopyPacket copies a packet into a buffer of the pool, a large one if it does not fit a small one, or none of those is free; the zero Packet if
 // there is no buffer.
-func (t *Transport) copyPacket(packet []byte) buffers.Packet {
+func (t *Transport) CopyPacket(packet []byte) buffers.Packet {
 	headroom := t.pool.Layout().Headroom
 	for _, class := range [...]buffers.Class{buffers.Small, buffers.Large} {
 		if class == buffers.Small && len(packet) > t.pool.Layout().SmallSize {

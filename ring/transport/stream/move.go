@@ -188,10 +188,10 @@ func (t *Transport) fillPieces(list *[]tcp.Payload, b []byte, m *Moving) bool {
 func (t *Transport) fillArrivals(list *[]tcp.Payload, b []byte) bool {
 	for len(b) > 0 {
 		n := min(len(b), t.pool.Layout().LargeSize)
-		p := t.copyPacket(b[:n])
+		p := t.CopyPacket(b[:n])
 		if p.IsZero() {
 			n = min(n, t.pool.Layout().SmallSize)
-			p = t.copyPacket(b[:n])
+			p = t.CopyPacket(b[:n])
 		}
 		if p.IsZero() {
 			return false
