@@ -341,7 +341,7 @@ func TestListenersThatShareAPortBesideOwnTCP(t *testing.T) {
 	second := w.other(w.newPoller("second"))
 	other, err := second.poller.ListenTCP(l.LocalAddr(), share)
 	w.NoError(err)
-	w.Equal("tcp.one_ring", codes(other.Path())[0])
+	w.Equal("ring.no_queue", codes(other.Path())[0])
 	w.beforePoll = func() { second.poll() }
 	for range 16 {
 		peer := w.dialFromPeer(w.world, l.LocalAddr())
