@@ -172,7 +172,7 @@ func TestStrictComplainsAboutMissedGoals(t *testing.T) {
 	needGCC(t)
 	// Nobody is 2.8 times better than itself.
 	args := []string{"-ours", "net", "-run", "^udp-pingpong-1/p50/net/net",
-		"-rounds", "1", "-seconds", "0.2", "-retries", "0"}
+		"-rounds", "1", "-seconds", "0.5", "-retries", "2"}
 	code, stdout, stderr := run(t, args...)
 	require.Zero(t, code, "%s\n%s", stdout, stderr)
 	require.Contains(t, stdout, "missed")
