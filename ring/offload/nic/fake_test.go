@@ -285,12 +285,22 @@ type fakeRing struct {
 	renamed  [][2]int
 	rejoin   *Job
 	unclosed int // removed, and not told to be closed yet
+
+	onRenumbered func() // called by LinkRenumbered; nil: nothing
 }
 
 func (w *world) ring(number int) *fakeRing {
 	r := &fakeRing{w: w, down: map[int]bool{}}
 	r.a = New(Config{Table: w.table, Ring: number, Pool: w.pool, Clock: func() clock.Time { return w.now }, Wake: func() {}, Events: r})
 	return r
+}
+
+func (r *fakeRing) LinkRenumbered(place int, l *Link) {
+	c := *l
+	r.links[place] = &c
+	if r.onRenumbered != nil {
+		r.onRenumbered()
+	}
 }
 
 func (r *fakeRing) LinkAdded(place int, l *Link) error {
@@ -315,7 +325,6 @@ func (r *fakeRing) LinkStopped(place int, _ link.Link) { require.Nil(r.w.t, r.li
 func (r *fakeRing) LinkClosed(link.Link)               { r.unclosed-- }
 func (r *fakeRing) LinkDown(place int, d Down)         { r.down[place] = d.Link }
 func (r *fakeRing) LinkRole(place int, role Role)      { r.links[place].Role = role }
-func (r *fakeRing) LinkRenumbered(place int, l *Link)  { c := *l; r.links[place] = &c }
 func (r *fakeRing) ClaimsChanged()                     {}
 func (r *fakeRing) PathsChanged([]int)                 { r.told++ }
 func (r *fakeRing) Renumbered(_ string, old, now int) *Job {
