@@ -101,27 +101,37 @@ func (a *Attachments) checkParent(p *attachment, s *host.Snapshot) link.Reason {
 		return link.Reason{}
 	}
 	old := p.ifIndex
+	if _, err := a.updateIndex(p); err != nil {
+		return p.reasonParentDeleted()
+	}
+	a.onInterfaceRemade(p, old)
+	return link.Reason{}
+}
+
+// updateIndex describes the interface that has the attachment's addresses, and notes its index. If that is another than before, the driver gets
+// the new description at each place that has a link; an attachment without a queue has none. describe gives each place the member's role:
+// notifyRoles makes the further queues of an active member ActiveQueue again. On an error nothing is changed.
+func (a *Attachments) updateIndex(p *attachment) (Link, error) {
+	l, err := a.describe(p)
+	if err != nil || l.IfIndex == p.ifIndex {
+		return l, err
+	}
+	p.ifIndex = l.IfIndex
 	for _, place := range p.places[:p.count] {
-		now, err := a.describe(p)
-		if err != nil {
-			return p.reasonParentDeleted()
-		}
+		now := l
 		now.Link, now.Base = a.links[place].Link, a.links[place].Base
-		a.links[place], p.ifIndex = now, now.IfIndex
+		a.links[place] = now
 		a.events.LinkRenumbered(place, &now)
 	}
 	if p.bond != nil {
 		a.notifyRoles(p)
 	}
-	if p.ifIndex != old {
-		a.onInterfaceRemade(p, old)
-	}
-	return link.Reason{}
+	return l, nil
 }
 
-// onInterfaceRemade is called when the attachment's interface was deleted and made again: it has the same name and another index. The kernel has
-// dropped the memberships and device bindings of the sockets; a job of the driver makes them again. Until it has ended the attachment counts as
-// lost: a program that sees the interface back finds the groups joined.
+// onInterfaceRemade does nothing while the index of the attachment's interface is still old. With another one the interface was deleted and made
+// again under the same name. The kernel has dropped the memberships and device bindings of the sockets; a job of the driver makes them again.
+// Until it has ended the attachment counts as lost: a program that sees the interface back finds the groups joined.
 func (a *Attachments) onInterfaceRemade(p *attachment, old int) {
 	if j := a.renumberInterface(p.On, old, p.ifIndex); j != nil {
 		p.rejoin = j

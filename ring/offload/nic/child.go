@@ -52,20 +52,12 @@ func (a *Attachments) addChildLinks(p *attachment) link.Reason {
 	if p.info = p.base.info; !p.isAttached() {
 		p.move(Attached)
 	}
-	for p.count < p.base.count {
-		at := p.base.places[p.count]
-		l, err := a.describe(p)
-		if err != nil {
-			return p.reasonParentDeleted()
-		}
+	if p.count < p.base.count || p.ifIndex == 0 || p.On == p.Name { // else checkParent follows the index
 		old := p.ifIndex
-		p.ifIndex = l.IfIndex
-		l.Link, l.Base = childLink{a.links[at].Link}, at
-		if err := a.addLink(p, l); err != nil {
-			return link.Reason{Code: "link.detached", Text: err.Error()}
-		}
-		if old != 0 && old != p.ifIndex {
-			a.onInterfaceRemade(p, old)
+		why := a.followBase(p)
+		a.onInterfaceRemade(p, old) // after an error too: the next call finds the new index noted
+		if why.Code != "" {
+			return why
 		}
 	}
 	s := a.table.config.Host.Snapshot()
@@ -75,6 +67,23 @@ func (a *Attachments) addChildLinks(p *attachment) link.Reason {
 	}
 	if _, ok := s.LinkByName(p.On); !ok {
 		return p.reasonParentDeleted()
+	}
+	return link.Reason{}
+}
+
+// followBase notes the index of a child's interface, and adds the places that its base has more. It returns why it could not, else an empty
+// reason.
+func (a *Attachments) followBase(p *attachment) link.Reason {
+	l, err := a.updateIndex(p)
+	if err != nil {
+		return p.reasonParentDeleted()
+	}
+	for p.count < p.base.count {
+		at := p.base.places[p.count]
+		l.Link, l.Base = childLink{a.links[at].Link}, at
+		if err := a.addLink(p, l); err != nil {
+			return link.Reason{Code: "link.detached", Text: err.Error()}
+		}
 	}
 	return link.Reason{}
 }

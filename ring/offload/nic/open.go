@@ -88,14 +88,14 @@ func (a *Attachments) finishOpening(p *attachment, o *openedQueues) {
 		return
 	}
 	old := p.ifIndex // attach sets it; it differs when the interface was deleted and made again
-	if err := a.attach(p, o); err != nil {
+	err := a.attach(p, o)
+	a.onInterfaceRemade(p, old) // after an error too: the next try finds the new index noted
+	if err != nil {
 		// Check tries again at once when another program than this one is on the interface.
 		p.lost, p.program = reasonOf(err), p.nic.currentProgram()
 		a.stats.RetryFailures++
 		a.scheduleRetry(p)
-		return
 	}
-	a.onInterfaceRemade(p, old)
 }
 
 // scheduleRetry sets the time of the next try to open the attachment's interface: each wait is twice as long as the last, up to a second.
