@@ -36,6 +36,7 @@ type world struct {
 	links   int             // that are not closed
 	failing map[string]bool // opening them fails
 	queues  int             // of each device
+	linkMTU int             // of each queue
 	refuse  map[int]bool    // queues that cannot be opened
 	broken  map[int]bool    // queues that cannot be started
 	guards  fakeGuards
@@ -54,7 +55,7 @@ var errFake = errors.New("not now")
 func newWorld(t *testing.T) *world {
 	up := uint32(unix.IFF_UP | unix.IFF_LOWER_UP)
 	w := &world{t: t, gates: map[string]chan struct{}{}, waiting: map[string]int{}, open: map[string]*fakeDevice{}, failing: map[string]bool{},
-		refuse: map[int]bool{}, broken: map[int]bool{}, queues: 1, now: 1e9}
+		refuse: map[int]bool{}, broken: map[int]bool{}, queues: 1, linkMTU: 1500, now: 1e9}
 	w.facts.Links = []host.Link{
 		{Index: e0, Name: "e0", Type: unix.ARPHRD_ETHER, Flags: up, MTU: 1500},
 		{Index: e1, Name: "e1", Type: unix.ARPHRD_ETHER, Flags: up, MTU: 1500},
@@ -226,7 +227,7 @@ func (d *fakeDevice) PrepareQueue(queue int, _ *buffers.DriverPool, _ int) (link
 	}
 	d.w.links++
 	i := d.info
-	i.Queue = queue
+	i.Queue, i.MTU = queue, d.w.linkMTU
 	return &fakeLink{d: d, info: i}, nil
 }
 

@@ -129,3 +129,17 @@ func TestMadeAgainAndRefusedOnce(t *testing.T) {
 	require.Equal(t, 17, r.a.CurrentIndex(e0))
 	r.close()
 }
+
+// A link that carries less than its interface still does when that was made again.
+func TestMadeAgainWithASmallerMTU(t *testing.T) {
+	w := newWorld(t)
+	w.linkMTU = 1400
+	r := w.ring(1)
+	require.NoError(t, r.a.Add(Interface{Name: "e0", On: "v0", VLAN: 5}))
+	require.Equal(t, 1400, r.links[0].MTU)
+	w.remade(w.linkNow("v0"), 33)
+	r.check()
+	require.Equal(t, 33, r.links[0].IfIndex)
+	require.Equal(t, 1400, r.links[0].MTU)
+	r.close()
+}
