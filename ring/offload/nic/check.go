@@ -118,8 +118,8 @@ func (a *Attachments) updateIndex(p *attachment) (Link, error) {
 	}
 	p.ifIndex = l.IfIndex
 	for _, place := range p.places[:p.count] {
-		now := l
-		now.Link, now.Base = a.links[place].Link, a.links[place].Base
+		now, old := l, &a.links[place]
+		now.Link, now.Base, now.MTU = old.Link, old.Base, min(l.MTU, old.Link.Info().MTU)
 		a.links[place] = now
 		a.events.LinkRenumbered(place, &now)
 	}
