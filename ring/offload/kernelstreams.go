@@ -75,7 +75,9 @@ func (n *KernelPorts) Accept(s, listener *ring.Socket) netip.AddrPort {
 	return n.Transport.Accept(s, listener)
 }
 
-// IsDualStack reports whether a socket of IPv6 that listens, or will, receives connections of IPv4 too.
+// IsDualStack reports whether a socket of IPv6 that listens, or will, receives connections of IPv4 too. One that is bound to one address, or
+// connected, does not; one without an address does, because Listen binds it to all. Where IPV6_V6ONLY cannot be read the answer is no, and the
+// kernel carries the socket.
 func IsDualStack(s *ring.Socket) bool {
 	if local := s.LocalAddr().Addr(); local.IsValid() && !local.IsUnspecified() || s.RemoteAddr().IsValid() {
 		return false
