@@ -33,7 +33,6 @@ type Host struct {
 	config     HostConfig
 	pool       *buffers.DriverPool
 	memoryHost *offload.MemoryHost
-	facts      host.Facts
 	set        *ring.Set
 	ring       *ring.Ring
 	poller     poller
@@ -92,8 +91,7 @@ func (h *Host) makeStack(random *rand.Rand) (err error) {
 		}
 		links = append(links, offload.Link{Link: l, Index: n.index})
 	}
-	h.makeTables()
-	if h.memoryHost, err = offload.NewMemoryHost(h.facts, random.Uint64); err != nil {
+	if h.memoryHost, err = offload.NewMemoryHost(h.hostFacts(), random.Uint64); err != nil {
 		return err
 	}
 	return h.buildRing(offload.Config{Links: links, MemoryHost: h.memoryHost, Random: random.Uint64}, h.memoryHost)
@@ -140,9 +138,8 @@ func (h *Host) buildRing(oc offload.Config, below ring.Transport) (err error) {
 // boot is what the hosts' clocks show when the world begins: a time of zero may mean none.
 const boot = int64(time.Hour)
 
-// makeTables makes the tables of interfaces, addresses and routes that a kernel would have for the host's cards.
-func (h *Host) makeTables() {
-	var all host.Facts
+// hostFacts returns the interfaces, addresses and routes that a kernel would have for the host's cards as they are now.
+func (h *Host) hostFacts() (all host.Facts) {
 	for i, n := range h.nics {
 		f := offload.Facts(host.Link{Index: n.index, Name: n.name, Type: unix.ARPHRD_ETHER, MAC: wire.MAC(n.mac), MTU: n.mtu,
 			Flags: unix.IFF_UP | unix.IFF_LOWER_UP | unix.IFF_BROADCAST | unix.IFF_MULTICAST}, h.config.Addrs[i])
@@ -150,7 +147,7 @@ func (h *Host) makeTables() {
 		all.Addresses = append(all.Addresses, f.Addresses...)
 		all.Routes = append(all.Routes, f.Routes...)
 	}
-	h.facts = all
+	return all
 }
 
 // Name is the host's; Addr its first address.
@@ -200,8 +197,7 @@ func (h *Host) SetMTU(nic, mtu int) error {
 		return fmt.Errorf("simnet: host %s: set MTU: interface %d of %d, MTU %d, must be 68 to 65535", h.name, nic, len(h.nics), mtu)
 	}
 	h.nics[nic].mtu = mtu
-	h.makeTables()
-	h.memoryHost.SetFacts(h.facts)
+	h.memoryHost.SetFacts(h.hostFacts())
 	h.scheduleTurn(h.world.now)
 	return nil
 }
