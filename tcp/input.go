@@ -154,7 +154,8 @@ func (t *Table) arrivesReset(id ID, c *conn, s *Segment) wire.Drop {
 }
 
 // answer sends an acknowledgement for a segment that is not acceptable (RFC 9293 section 3.10.7.4, first step). Data without SYN is always
-// answered; others within the limit of challenge, so that two ends cannot answer each other for ever.
+// answered: its sender may have lost our acknowledgement, and ours carries no data, so that the sender does not answer it. Other segments are
+// answered within the limit of challenge, so that two ends cannot answer each other for ever.
 func (t *Table) answer(id ID, c *conn, s *Segment) {
 	if s.Payload.Length == 0 || s.Flags&wire.TCPSyn != 0 {
 		t.challenge(id, c)
