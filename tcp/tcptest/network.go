@@ -96,7 +96,7 @@ func (nw *Network) fail(err error) {
 	}
 }
 
-// Crash takes a node off for a time. All that its table knew is lost.
+// Crash takes a node off for a time. All that its table knew is lost, and the next table has other keys. Handle and Moved stay; a pause goes on.
 func (n *Node) Crash(d time.Duration) error {
 	n.Up = false
 	n.due, n.waiting, n.Turns = clock.Never, nil, 0
@@ -106,7 +106,7 @@ func (n *Node) Crash(d time.Duration) error {
 		return err
 	}
 	n.Handle, n.Moved = old.Handle, old.Moved
-	n.Up = false
+	n.Up = false // boot has set it
 	n.network.World.After(d, func() { n.Up = true })
 	return nil
 }
