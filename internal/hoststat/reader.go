@@ -22,15 +22,15 @@ type Reader struct {
 	dev, igmp, softnet, snmp, netstat, stat, tasks *os.File // nil: this kernel has none
 	cards                                          *cards
 	links                                          *linkStats
-	names                                          map[key]string // of the counters of interfaces
+	names                                          map[key]string // of the counters of interfaces and protocols
 	text                                           []byte         // what was read last
 	list                                           []Counter
 	samples                                        []metrics.Sample
 	steal                                          uint64 // nanoseconds, as it was read last
 }
 
-// key is a counter of an interface, or with an empty one a counter of a protocol.
-type key struct{ ifName, counter string }
+// key is a counter and what it is of: an interface, or a protocol with its dot ("udp.").
+type key struct{ of, counter string }
 
 // Open opens the sources in the calling thread's network namespace. What this kernel does not have is left out.
 func Open() (*Reader, error) {
