@@ -196,7 +196,7 @@ func (w *Waiting[T]) Close() {
 func (w *Waiting[T]) Len() int            { return w.used }
 func (w *Waiting[T]) Waits(t Target) bool { return w.find(t) != nil }
 
-// GivenUp counts what was given up for a reason.
+// GivenUp is how many packets were given up for a reason since NewWaiting.
 func (w *Waiting[T]) GivenUp(why GiveUp) uint64 { return w.counts[why] }
 
 // find is the queue of a neighbour: a walk, because there are few and this is not the path of packets that have a neighbour.
