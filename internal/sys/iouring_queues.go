@@ -13,7 +13,7 @@ type SubmissionQueue struct {
 	entries    []SQE
 	mask       uint32
 	tail       uint32 // next entry to fill; ahead of kernelTail by what is not published
-	head       uint32 // kernelHead when last looked at; moves in Enter only
+	head       uint32 // kernelHead as it was last read; moves in Enter and EnterWait only
 }
 
 // Next is the entry to fill next, zeroed, with its index; it is part of the queue from then on. nil when the queue is full.
@@ -28,7 +28,7 @@ func (q *SubmissionQueue) Next() (*SQE, uint32) {
 	return e, i
 }
 
-// Pending is how many entries the kernel has not consumed.
+// Pending is how many entries, published or not, the kernel has not consumed, as of the last Enter or EnterWait.
 func (q *SubmissionQueue) Pending() uint32 { return q.tail - q.head }
 
 // Len is how many entries the queue has.
