@@ -8,7 +8,8 @@ import (
 )
 
 // activeState is what a socket has beyond its record while something is going on with it, or while it is not as a connection is by default. An
-// accepted connection that waits idle has none: it shares one with all others, which stays zero (see Socket.active).
+// accepted connection that waits idle has none: it shares one with all others, which stays zero. Code that only reads calls Socket.active, which
+// may return the shared one. Code that writes calls Socket.activate, which gives the socket one of its own first.
 type activeState struct {
 	set *Set // where a socket is placed that has no ring yet
 	own bool // it stays until the socket is closed: the socket is no accepted connection

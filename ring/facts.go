@@ -71,8 +71,8 @@ func (s *Socket) onConnectTimeout() {
 	}
 }
 
-// onWritable is the driver's answer to NotifyWritable: the send queue has room again. What waits for room goes on: paced datagrams, a file,
-// or the application, by EventOut.
+// onWritable is the driver's answer to NotifyWritable: the send queue has room again. What waits for room goes on: paced datagrams (dequeueDue
+// raises EventOut itself), a file, or the application, by EventOut.
 func (s *Socket) onWritable() {
 	if s.active().shaper != nil && s.active().shaper.blocked {
 		s.activate().shaper.blocked = false
@@ -84,7 +84,7 @@ func (s *Socket) onWritable() {
 	if s.fileWritable() {
 		return
 	}
-	if s.state == stateOpen && s.wantOut && !s.active().sending.isBusy() {
+	if s.state == stateOpen && s.wantOut && !s.active().sending.isBusy() { // with sends under way onSendsDone raises it behind the last one
 		s.wantOut = false
 		s.raise(EventOut, nil)
 	}
