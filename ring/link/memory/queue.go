@@ -51,7 +51,8 @@ func (q *queue) slot(i uint32) []byte {
 	return q.slab[at : at+q.size : at+q.size]
 }
 
-// reserve is the next place to write a frame to, nil when all are taken.
+// reserve is the next place to write a frame to, nil when all are taken. Until commit it returns the same place. The consumer's head is loaded
+// only when all slots were taken by the head last seen.
 func (q *queue) reserve() []byte {
 	if q.next-q.seen > q.mask {
 		if q.seen = q.head.Load(); q.next-q.seen > q.mask {
