@@ -37,8 +37,9 @@ type Device struct {
 	open map[int]*Queue
 }
 
-// Open puts the steering program on an interface of the calling thread's network namespace. It takes no packet yet. When it cannot, the
-// error is a *link.Refusal with the reason's code.
+// Open puts the steering program on an interface of the calling thread's network namespace. It takes no packet yet. Where the kernel or the
+// interface does not allow it, the error is a *link.Refusal with the reason's code. Wrong configurations, and what goes wrong with the receive
+// rules of Config.RulesDir, are plain errors.
 func Open(c Config) (*Device, error) {
 	c.defaults()
 	if err := c.validate(); err != nil {
@@ -52,7 +53,7 @@ func Open(c Config) (*Device, error) {
 	if found, err = d.waitFree(found); err != nil {
 		return nil, err
 	}
-	attrs := found.Attrs()
+	attrs := found.Attrs() // as they are once no other program is on it
 	d.info = link.Info{Name: c.Interface, Index: attrs.Index, MTU: attrs.MTU, Headroom: unix.XDP_PACKET_HEADROOM}
 	d.info.TagsApart = takesTagsOut(c.Interface)
 	copy(d.info.Addr[:], attrs.HardwareAddr)
@@ -60,6 +61,7 @@ func Open(c Config) (*Device, error) {
 	if err := d.attach(); err != nil {
 		return nil, err
 	}
+	// Queues are counted with the program attached: some drivers set up their queues anew for it.
 	if err := d.chooseQueues(attrs.NumRxQueues); err != nil {
 		return nil, errors.Join(err, d.program.Close())
 	}

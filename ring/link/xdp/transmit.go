@@ -297,7 +297,8 @@ func (q *Queue) finish(b *bufferRecord) {
 	q.finishSend(b.out, e)
 }
 
-// finishSend ends a frame: it is released, unless its sender asked for its completion.
+// finishSend ends a frame: it is released, unless its sender asked for its completion by a token. done has room: Send takes a frame only while
+// Unsent is below its capacity. Without a token e is not reported; the counters have the frame already.
 func (q *Queue) finishSend(o link.Out, e syscall.Errno) {
 	if o.Token == 0 {
 		q.pool.FreeTransmit(o.Packet)
