@@ -127,12 +127,12 @@ func (h *Host) Refuse(c ring.Conn) { h.closeRecord(int32(c)-1, withReset) }
 func (h *Host) SetOption(s *ring.Socket, o ring.Option, value int) error {
 	r := h.record(s)
 	switch o {
-	case ring.OptionNoDelay, ring.OptionQuickAck: // nothing is delayed to be put together
+	case ring.OptionNoDelay, ring.OptionQuickAck: // always: no Nagle, and acknowledgements leave with the next Flush
 	case ring.OptionReuseAddr: // a record in TIME-WAIT reserves no address
 	case ring.OptionSendBuffer:
-		r.limit = int32(min(value, 1<<30))
+		r.limit = int32(min(value, 1<<30)) // of r.queued, which has 32 bits
 	case ring.OptionUserTimeout:
-		r.userTimeout = int32(value)
+		r.userTimeout = int32(value) // milliseconds; startConnect and Accept give it to a connection that is made later
 		if r.id != protocol.NoID {
 			h.table.SetUserTimeout(r.id, value)
 		}
