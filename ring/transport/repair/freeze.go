@@ -36,13 +36,15 @@ type Frozen struct {
 }
 
 // Freeze puts a connection of the kernel into repair mode and reads its state. The guard must have the connection before, so that no segment
-// arrives. Then either Close or Resume. Errors: ErrNoCapability, ErrState, ErrSocket; the connection is then as it was.
+// arrives. Then either Close or Resume. Errors: ErrNoCapability, ErrState, ErrSocket, or that of a system call. The connection is then as it
+// was.
 func Freeze(fd int) (*Frozen, error) {
 	if err := isMovable(fd); err != nil {
 		return nil, err
 	}
 	f := &Frozen{fd: fd}
-	f.reuse, _ = unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR) // repair mode changes it
+	// Repair mode changes SO_REUSEADDR, and Resume sets it again. Reading it cannot fail: isMovable has read options of the same socket.
+	f.reuse, _ = unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR)
 	info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
 	if err != nil {
 		return nil, call(err, "TCP_INFO")
@@ -98,7 +100,7 @@ func (f *Frozen) read() error {
 	if err != nil {
 		return call(err, "TCP_INFO")
 	}
-	if !movable(info.State) {
+	if !movable(info.State) { // it may have changed between Freeze's look and repair mode
 		return fmt.Errorf("%w: %s", ErrState, kernelStates[min(int(info.State), len(kernelStates)-1)])
 	}
 	if err := f.addresses(); err != nil {
