@@ -129,7 +129,8 @@ func (d *Driver) updateLimits() {
 // grow offers twice as many from now on.
 func (g *group) grow() { g.offerMax = min(2*g.offerMax, g.limit) }
 
-// fill offers the kernel buffers, as far as the pool has some. One store of the ring's tail for all.
+// fill offers the kernel buffers, as far as the pool has some. One store of the ring's tail for all. It does nothing while the pool has freed no
+// buffer since it was last empty. offerMax is at most len(index), so ids has one for each.
 func (d *Driver) fill(g *group) {
 	if g.poolEmpty && d.pool.Freed() == g.freed {
 		return
