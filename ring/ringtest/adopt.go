@@ -18,7 +18,8 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 )
 
-// madeElsewhere returns a blocking duplicate of the descriptor of a socket of package net, which it closes, as a program gives it to Adopt.
+// madeElsewhere closes a socket of package net and returns a duplicate of its descriptor, as a program gives one to Adopt: blocking and without
+// FD_CLOEXEC. Adopt must set O_NONBLOCK and FD_CLOEXEC.
 func (w *world) madeElsewhere(c interface {
 	syscall.Conn
 	io.Closer

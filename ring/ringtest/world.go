@@ -231,7 +231,8 @@ func (w *world) release(c ring.Completion) {
 	}
 }
 
-// listKept lists the completions that were polled and not used by the case, for failures.
+// listKept lists the completions that were polled and not used by the case. It is empty if there are none: cases require that, and failures show
+// the list.
 func (w *world) listKept() string {
 	s := ""
 	for i := range w.kept {
