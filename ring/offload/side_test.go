@@ -3,6 +3,7 @@ package offload_test
 import (
 	"encoding/binary"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -267,6 +268,23 @@ func TestVLANWithALargerMTU(t *testing.T) {
 	w.link("v1").MTU = 1900
 	w.tell()
 	sends()
+}
+
+// A ring without a queue notices too that the VLAN which it has a socket of was made again. The group is joined again with the new number, which
+// this kernel refuses, because the interface with that number is of the tables only: the path says so.
+func TestVLANMadeAgainWithoutQueues(t *testing.T) {
+	w := tagged(t)
+	w.start()
+	_, _, _ = w.ring(vlans[0]) // has the queue
+	without := vlans[1]
+	without.Queues = []int{}
+	set, _, _ := w.ring(without)
+	x := w.listener(set, "0.0.0.0:7000")
+	require.NoError(t, x.s.JoinGroup(groupNumber(0), "v1", netip.Addr{}))
+	require.Equal(t, w.index[1], ring.OptionsOf(x.s).Groups[0].Interface)
+	w.renumber("v1", 7777)
+	x.until("joined again", func() bool { return strings.Contains(x.s.Path().Explain(), "after v1 was made again") })
+	require.Equal(t, 7777, ring.OptionsOf(x.s).Groups[0].Interface)
 }
 
 // renumber deletes an interface and makes it again with another number, addresses and routes too.
