@@ -105,7 +105,8 @@ var ringParameters = []Parameter{
 
 var memoryParameters = []Parameter{
 	{Name: "VMA_RX_BUFS", Title: "Rx Mem Bufs", Field: "SmallBuffers", VMA: "200000 for the process", State: Works,
-		Effect: "small buffers (2 KiB of payload) of each poller; all its buffers together must be below 4 GiB, else NewPoller is an error. " +
+		Effect: "small buffers (2 KiB of payload) of each poller; all its buffers together, with 192 bytes more for each, must be below 4 GiB, else " +
+			"NewPoller is an error. " +
 			"PollerConfig.SmallBuffers comes before it",
 		access: integer(func(s *Settings) *int { return &s.SmallBuffers }, 64, 1<<24)},
 	Parameter{Name: "VMA_TX_BUFS", Title: "Tx Mem Bufs", Field: "SendBuffers", VMA: "200000 for the process", State: Works,
@@ -244,7 +245,7 @@ var stackParameters = []Parameter{
 		Effect: "what is made of the arrival stamps of network cards, on sockets with Timestamps: 0 asks for none, 1 as the card counts, 2 " +
 			"best possible, 3 on the system's clock, 4 PTP. For offloaded rings it is SX_OFFLOAD_TIME=hardware too. Without a card that " +
 			"stamps the kernel's stamps stay, on an offloaded ring the XDP program's. HardwareTimestamps of a configuration comes before it, " +
-			"but with 1 to 4 here an interface is opened for the card's stamps whatever that is",
+			"but with 1 to 4 here an interface is opened for the card's stamps whatever that is, unless PollerConfig.OffloadTime says xdp or poll",
 		access: integer(func(s *Settings) *int { return &s.CardTime }, 0, 4)},
 	inert("VMA_IPOIB", "IPOIB support", "1", yesOrNo, HardwareOnly, "InfiniBand").as("0"),
 }
@@ -297,8 +298,10 @@ var logParameters = []Parameter{
 		Effect: "how many sockets have room at a time in a file that xtstat reads; it counts those that found none",
 		access: integer(func(s *Settings) *int { return &s.StatsSockets }, 0, 1024)}.unless(notPublished),
 	Parameter{Name: "SX_STATS_GROUP", Title: "Stats readers", Field: "StatsGroup", State: Works,
-		Effect: "a group, by name or number, whose members may read these files; to change anything takes the process's user, or root. One that does " +
-			"not exist is a warning, and nothing is published; so is a directory that is open to another group only",
+		Effect: "a group, by name or number, whose members may read these files; to change anything takes the process's user, or root. A name that " +
+			"does not exist (a number need not), a group that an ordinary user is not in, and a directory that is open to another group only " +
+			"are warnings, and nothing is published. With VMA_STATS_SHMEM_DIR=auto an ordinary user's files can be below XDG_RUNTIME_DIR, " +
+			"which systemd closes to all others: a group wants a directory that is named",
 		access: text(func(s *Settings) *string { return &s.StatsGroup }, "a group", anything)}.unless(notPublished).as(""),
 	Parameter{Name: "VMA_CPU_USAGE_STATS", Title: "Polling CPU idle usage", Field: "CPUUsage", State: Works,
 		Effect: "1 measures how long pollers sleep, in Wait and from Arm to the next Poll, with two more reads of the clock for each sleep: xtstat " +

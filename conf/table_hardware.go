@@ -42,7 +42,8 @@ var tcpParameters = []Parameter{
 		Effect: "1 has our own TCP acknowledge each segment with data in the turn in which it came; Socket.SetQuickAck has the last word",
 		access: toggle(func(s *Settings) *bool { return &s.OwnTCP.QuickAck }, false)}.on(RingOffload).unless(noOwnTCP).as("0"),
 	Parameter{Name: "VMA_TCP_MAX_SYN_RATE", Title: "TCP max syn rate", Field: "OwnTCP.SynRate", State: Works,
-		Effect: "the most SYNs that a listener of our own TCP answers in a second, the others are dropped (tcp.backlog); 0: no limit",
+		Effect: "the most SYNs that a listener of our own TCP answers in each whole second of the clock (twice as many may come close together, across " +
+			"two), the others are dropped (tcp.backlog); 0: no limit",
 		access: integer(func(s *Settings) *int { return &s.OwnTCP.SynRate }, 0, 100_000)}.on(RingOffload).unless(noOwnTCP).as("0"),
 	inert("VMA_TSO", "TSO", "1", yesOrNo.words("on", "off", "auto"), HardwareOnly,
 		"AF_XDP gives a card whole frames; of the kernel's TCP: ethtool -K tso").as("auto"),
