@@ -245,10 +245,11 @@ func TestPanicIsContained(t *testing.T) {
 	})
 }
 
-// A schedule runs on the loop after its delay.
+// A schedule runs on the loop after its delay, also when the handler has worked for a while before it asks.
 func TestSchedule(t *testing.T) {
 	ran := make(chan time.Duration, 1)
 	h := &handler{open: func(c gnet.Conn) ([]byte, gnet.Action) {
+		time.Sleep(20 * time.Millisecond)
 		begin := time.Now()
 		err := c.EventLoop().Schedule(t.Context(), gnet.RunnableFunc(func(context.Context) error {
 			ran <- time.Since(begin)
