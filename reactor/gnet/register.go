@@ -78,7 +78,8 @@ func (el *eventloop) Schedule(ctx context.Context, r Runnable, delay time.Durati
 		return ErrNilRunnable
 	}
 	return el.runOnLoop(func() error {
-		el.loop.After(delay, func() {
+		worked := time.Since(el.loop.Now()) // After counts from the beginning of the turn
+		el.loop.After(worked+delay, func() {
 			el.depth = 1
 			el.execute(ctx, r)
 			el.depth = 0
