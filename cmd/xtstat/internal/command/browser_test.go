@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -49,11 +50,18 @@ func newBrowser(t *testing.T, width, height int) *browser {
 	log, err := os.Create(filepath.Join(dir, "log"))
 	require.NoError(t, err)
 	cmd.Stderr = log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // its children end with it: they write to the folder
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		_ = cmd.Wait()
 		_ = log.Close()
+		for range 500 {
+			if syscall.Kill(-cmd.Process.Pid, 0) != nil {
+				return
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
 	})
 	b := &browser{t: t, waiting: map[int]chan reply{}}
 	port := ""

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -46,10 +47,12 @@ func sendUntil(p *program) (stop func()) {
 			}
 		}
 	}()
-	return func() {
+	stop = sync.OnceFunc(func() {
 		close(end)
 		<-ended
-	}
+	})
+	p.t.Cleanup(stop) // a test that has failed before
+	return stop
 }
 
 // The page in a real browser: charts move with what a sender sends, keys and clicks, both colour schemes, the end of the process, and nothing

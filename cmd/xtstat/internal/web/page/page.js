@@ -213,6 +213,8 @@ function key(e) {
   if (e.ctrlKey || e.altKey || e.metaKey || $("inside").open || $("help").open) {
     return;
   }
+  // A button that has the focus takes Enter and space itself. One of a dialog that has just been closed keeps the focus until the next picture.
+  const button = e.target instanceof HTMLButtonElement && !e.target.closest("dialog");
   switch (e.key) {
   case "p": case "b": case "s": case "u": case "d": case "i":
     sort(e.key);
@@ -224,13 +226,13 @@ function key(e) {
     chosen++;
     break;
   case "Enter":
-    if (e.target instanceof HTMLButtonElement || !shown?.sockets?.[chosen]) {
+    if (button || !shown?.sockets?.[chosen]) {
       return;
     }
     look(shown.sockets[chosen].id);
     break;
   case " ":
-    if (e.target instanceof HTMLButtonElement) {
+    if (button) {
       return;
     }
     pause();
