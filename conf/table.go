@@ -196,7 +196,7 @@ var socketParameters = []Parameter{
 		access: text(func(s *Settings) *string { return &s.Congestion }, "0, 1, 2 or the name of an algorithm", parseCongestion)},
 	{Name: "VMA_MSS", Title: "MSS", Field: "MSS", State: Works,
 		Effect: "the largest TCP segment that is announced and sent, its options counted with the payload, on sockets that pollers open and " +
-			"on those that such listeners accept; adopted ones keep what they have; 0: by VMA_MTU, or without that by the interface",
+			"on those that such listeners accept; adopted ones keep what they have; 0: by VMA_MTU, or without that by the interface; the kernel's TCP also by the route (mtu, advmss)",
 		access: zeroOr(func(s *Settings) *int { return &s.MSS }, leastMSS, mostMSS)},
 	Parameter{Name: "VMA_MTU", Title: "MTU", Field: "MTU", State: Partly,
 		Effect: "the longest IP packet that an offloaded ring sends where the interface does not allow less: longer datagrams leave in " +
@@ -229,7 +229,8 @@ var stackParameters = []Parameter{
 			"delivers"),
 	Parameter{Name: "VMA_UDP_3T_RULES", Title: "UDP 3T rules", Field: "Offload.ThreeTuple", VMA: "1", State: Works,
 		Effect: "what an offloaded ring takes from an interface for connected sockets: 1 all that is for their address and " +
-			"port: what is not of a peer does not reach the kernel; 0 what their peers send, and the rest stays the kernel's",
+			"port, but for fragments and where a socket of another program has the port too: what is not of a peer does not reach the kernel; 0 what " +
+			"their peers send, and the rest stays the kernel's",
 		access: toggle(func(s *Settings) *bool { return &s.Offload.ThreeTuple }, false)}.on(RingOffload).as("0"),
 	inert("VMA_ETH_MC_L2_ONLY_RULES", "ETH MC L2 only rules", "0", yesOrNo, NotApplicable,
 		"the XDP program steers by addresses and ports"),
