@@ -27,8 +27,11 @@ func (r *Ring) onAccepted(l *Socket, conn Conn, peer netip.AddrPort) {
 		la.withheld = append(la.withheld, withheld{conn, peer})
 		return
 	}
-	if l.config().AcceptTo != nil && r.offerToAcceptTo(l, conn, peer) {
-		return
+	if l.config().AcceptTo != nil {
+		var gone bool
+		if conn, gone = r.offerToAcceptTo(l, conn, peer); gone {
+			return
+		}
 	}
 	s := r.newChild(l, conn, peer)
 	if err := r.admit(s); err != nil {
@@ -67,8 +70,19 @@ func (r *Ring) newChild(l *Socket, conn Conn, peer netip.AddrPort) *Socket {
 
 // offerToAcceptTo asks the listener's AcceptTo whether it takes the connection away from this ring. gone: the connection was taken, or refused
 // because AcceptTo closed the listener or panicked; no socket is made of it then. A panic resets this one connection, and the next Poll's error
-// reports it.
-func (r *Ring) offerToAcceptTo(l *Socket, conn Conn, peer netip.AddrPort) (gone bool) {
+// reports it. own is the connection's number if it is not gone: an Offerer may give it another one.
+func (r *Ring) offerToAcceptTo(l *Socket, conn Conn, peer netip.AddrPort) (own Conn, gone bool) {
+	offerer, hasNumbers := l.transport().(Offerer)
+	if hasNumbers {
+		number, err := offerer.Offer(conn)
+		if err != nil {
+			r.stats.AcceptFailures++
+			r.fail(&OpError{Op: "accept", Addr: peer, Err: err})
+			l.transport().Refuse(conn)
+			return 0, true
+		}
+		conn = number
+	}
 	was, returned := r.inCallback, false
 	defer func() {
 		r.inCallback = was
@@ -86,15 +100,20 @@ func (r *Ring) offerToAcceptTo(l *Socket, conn Conn, peer netip.AddrPort) (gone 
 	r.inCallback = true
 	taken := l.config().AcceptTo(int(conn), peer)
 	returned = true
+	if !taken && hasNumbers {
+		var isBack bool
+		conn, isBack = offerer.TakeBack(conn)
+		taken = !isBack // AcceptTo has adopted it and said that it did not
+	}
 	if taken {
 		r.stats.AcceptedAway++
-		return true
+		return 0, true
 	}
 	if l.state != stateListening {
 		l.transport().Refuse(conn) // AcceptTo closed the listener and did not want the connection either
-		return true
+		return 0, true
 	}
-	return false
+	return conn, false
 }
 
 // backoffFirst and backoffMax bound how long a listener waits after the descriptor limit was hit.

@@ -162,6 +162,15 @@ type Adopter interface {
 	Ready(s *Socket) error
 }
 
+// Offerer is a Transport whose connections have no descriptor: it gives one that AcceptTo may take a number, by which Adopt finds it.
+type Offerer interface {
+	// Offer takes a connection that Sink.Accepted has reported away from its ring. Any owner may adopt the number from then on; Refuse resets
+	// it.
+	Offer(c Conn) (number Conn, err error)
+	// TakeBack undoes Offer, unless the connection was adopted meanwhile: then ok is false.
+	TakeBack(number Conn) (c Conn, ok bool)
+}
+
 // FileSender is a Transport that sends files into streams without copying them through user space.
 type FileSender interface {
 	// OpenFile takes a regular file that is open for reading: the caller may close its own. size is its length.

@@ -8,7 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/socketxtreme/socketxtreme/ring"
-	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 )
 
 // AdoptConfig configures the socket that Adopt makes. It has the fields of ListenConfig and UDPConfig that say how a ring treats the socket.
@@ -76,7 +75,7 @@ func (p *Poller) Adopt(fd int, c AdoptConfig) (*Socket, error) {
 	if err := p.mayUse(); err != nil {
 		return nil, fmt.Errorf("xtreme: Adopt: %w", err)
 	}
-	f, err := kernel.Inspect(fd)
+	f, err := p.engine.inspect(fd)
 	if err != nil {
 		return nil, fmt.Errorf("xtreme: Adopt: %w", err)
 	}
@@ -96,7 +95,11 @@ func (p *Poller) Adopt(fd int, c AdoptConfig) (*Socket, error) {
 	}
 	p.making = true
 	defer func() { p.making = false }()
-	s, err := p.set.Adopt(f, p.engine.ringConfig(o), o.apply)
+	set, err := p.adoptingSet(&f)
+	if err != nil {
+		return nil, fmt.Errorf("xtreme: Adopt %s: %w", f, err)
+	}
+	s, err := set.Adopt(f, p.engine.ringConfig(o), o.apply)
 	if err != nil {
 		panicIfFatal(err)
 		return nil, fmt.Errorf("xtreme: Adopt: %w", err)

@@ -86,6 +86,13 @@ func (x *interfaces) join() (*host.Host, *offload.Exchange, error) {
 	return x.mirror, x.exchange, nil
 }
 
+// currentExchange is the exchange, nil while no poller is of kind offload. Any goroutine.
+func (x *interfaces) currentExchange() *offload.Exchange {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.exchange
+}
+
 // leave undoes join; the last poller closes mirror and exchange. The poller has closed its offloaded ring before.
 func (x *interfaces) leave() error {
 	x.mu.Lock()

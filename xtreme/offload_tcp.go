@@ -2,9 +2,12 @@ package xtreme
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 	"os"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/socketxtreme/socketxtreme/conf"
 	"github.com/socketxtreme/socketxtreme/internal/clock"
@@ -24,7 +27,6 @@ var (
 	noTCP      = ring.Reason{Code: "offload.no_tcp", Text: "our own stack speaks UDP alone without SX_OFFLOAD_TCP=1: the kernel carries TCP"}
 	noUnix     = ring.Reason{Code: "offload.no_unix", Text: "unix-domain sockets are the kernel's"}
 	sameHost   = ring.Reason{Code: "tcp.same_host", Text: "a connection within the host is the kernel's"}
-	noHandOver = ring.Reason{Code: "tcp.no_descriptor", Text: "AcceptTo gives descriptors away, which connections of our own stack do not have"}
 	adoptedWhy = ring.Reason{Code: "offload.adopted", Text: "a socket made elsewhere may have options and memberships that nobody can ask for: the kernel carries it"}
 	noIPv6     = ring.Reason{Code: "offload.no_ipv6", Text: "our own stack speaks IPv4: the kernel carries the socket"}
 )
@@ -42,9 +44,6 @@ func (f *offloading) unsupported(s *ring.Socket) []ring.Reason {
 	case s.Kind() == ring.KindListener && s.Family() == ring.IPv6 && offload.IsDualStack(s): // clients of IPv6 are the kernel's
 	case s.Family() != ring.IPv4, !stream && !s.LocalAddr().Addr().Is4():
 		return []ring.Reason{noIPv6}
-	}
-	if stream && ring.ConfigOf(s).AcceptTo != nil {
-		return []ring.Reason{noHandOver}
 	}
 	return nil
 }
@@ -114,6 +113,104 @@ func (f *offloading) flowRecord() *flowrecord.Config {
 		return nil
 	}
 	return &flowrecord.Config{}
+}
+
+// openForAccepted prepares the offloaded ring for a connection that another poller has accepted: it opens the interface of the connection's
+// address. It returns the offloaded set, or why it cannot carry the connection.
+func (f *offloading) openForAccepted(a *ring.Adopted) (*ring.Set, []ring.Reason) {
+	snap := f.mirror.Snapshot()
+	n := interfaceNeed{device: a.Device, local: a.Local.Addr(), named: f.named}
+	list, why := n.interfaces(snap)
+	opened := 0
+	for i, index := range list {
+		reasons := f.attach(snap, index, len(list)-i, stampSource(f.time, &ring.Config{}))
+		if reasons == nil {
+			if r := offload.StreamRefusal(f.driver, index); r.Code != "" {
+				reasons = []ring.Reason{r}
+			}
+		}
+		if reasons == nil {
+			opened++
+		}
+		why = append(why, reasons...)
+	}
+	if opened == 0 {
+		return nil, why
+	}
+	if r := f.openTCP(); r.Code != "" {
+		return nil, []ring.Reason{r}
+	}
+	return f.set.Load(), nil
+}
+
+// OpenInterface has the poller's offloaded ring open the interface of a local address, as a listener there would; of an unspecified one all
+// that are up. A poller with a QueueShare that is to serve connections which others accept calls it before they come: the kernel gets what
+// comes in on the queues of a poller that has not opened the interface. Errors: ErrNotSupported with the reason. Owner only, or anyone before
+// the first Poll.
+func (p *Poller) OpenInterface(local netip.Addr) error {
+	if local = local.Unmap(); local == netip.IPv6Unspecified() {
+		local = netip.IPv4Unspecified()
+	}
+	if err := p.mayUse(); err != nil {
+		return fmt.Errorf("xtreme: OpenInterface: %w", err)
+	}
+	if _, err := p.adoptingSet(&ring.Adopted{Conn: stream.TransitBase, Local: netip.AddrPortFrom(local, 0)}); err != nil {
+		return fmt.Errorf("xtreme: OpenInterface %v: %w", local, err)
+	}
+	return nil
+}
+
+// transit is where connections of the engine's own TCP wait that AcceptTo was offered; nil: there is none.
+func (e *Engine) transit() *stream.Transit {
+	if x := e.nics.currentExchange(); x != nil {
+		return x.Transit()
+	}
+	return nil
+}
+
+// CloseAccepted ends a connection that a listener's AcceptTo took, by its number, and that no poller is to adopt: a descriptor of the kernel is
+// closed, a connection of our own stack is reset. Any goroutine.
+func (e *Engine) CloseAccepted(fd int) error {
+	if fd < int(stream.TransitBase) {
+		return unix.Close(fd)
+	}
+	x := e.transit()
+	if x == nil {
+		return fmt.Errorf("xtreme: CloseAccepted: connection %d: %w", fd, unix.EBADF)
+	}
+	if err := x.Refuse(ring.Conn(fd)); err != nil {
+		return fmt.Errorf("xtreme: CloseAccepted: connection %d: %w", fd, err)
+	}
+	return nil
+}
+
+// inspect describes what AcceptTo took, for Adopt.
+func (e *Engine) inspect(fd int) (ring.Adopted, error) {
+	if fd < int(stream.TransitBase) {
+		return kernel.Inspect(fd)
+	}
+	if x := e.transit(); x != nil {
+		return x.Inspect(ring.Conn(fd))
+	}
+	return ring.Adopted{}, unix.EBADF
+}
+
+// adoptingSet is the set that takes a connection over: the kernel's for descriptors, the offloaded one for connections of our own stack.
+func (p *Poller) adoptingSet(a *ring.Adopted) (*ring.Set, error) {
+	if a.Conn < stream.TransitBase {
+		return p.set, nil
+	}
+	if p.offloaded == nil {
+		return nil, notOffloadedError([]ring.Reason{notAsked(p.kind)})
+	}
+	why := p.offloaded.openMirror()
+	if why == nil {
+		var set *ring.Set
+		if set, why = p.offloaded.openForAccepted(a); set != nil {
+			return set, nil
+		}
+	}
+	return nil, notOffloadedError(why)
 }
 
 // congestions are the congestion controls that our own TCP has, by the names of the setting.

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/socketxtreme/socketxtreme/internal/testnet"
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
@@ -150,4 +152,134 @@ func dialEach(at *testnet.Net, to netip.AddrPort, n int) error {
 		}
 	}
 	return nil
+}
+
+// A connection that one poller accepts is served by another one: what its peer sent before, meanwhile and after arrives, as do its end and its
+// reset; what nobody wants is reset.
+func TestAcceptedTCPGoesToAnotherPoller(t *testing.T) {
+	w, x := newTCPPollers(t)
+	var taken []int
+	take := true
+	l, err := w.poller.ListenTCP(w.at(0), xtreme.ListenConfig{AcceptTo: func(fd int, _ netip.AddrPort) bool {
+		if take {
+			taken = append(taken, fd)
+		}
+		return take
+	}})
+	w.NoError(err)
+	w.Equal("bypass", l.Path().Tier, l.Path().Explain())
+	dial := func() (*net.TCPConn, int) {
+		n := len(taken)
+		peer := w.dialFromPeer(w.world, l.LocalAddr())
+		w.until("it is taken", func() bool { return len(taken) > n })
+		return peer, taken[n]
+	}
+	adopt := func(fd int) *xtreme.Socket {
+		s, err := x.poller.Adopt(fd, xtreme.AdoptConfig{})
+		w.NoError(err)
+		w.Equal("bypass", s.Path().Tier, s.Path().Explain())
+		return s
+	}
+	w.beforePoll, x.beforePoll = func() { x.poll() }, nil
+	both := func(f func()) {
+		w.beforePoll, x.beforePoll = nil, func() { w.poll() }
+		f()
+		w.beforePoll, x.beforePoll = func() { x.poll() }, nil
+	}
+	// Data at once, the second part while nobody has the connection; then it lives as any other.
+	peer, fd := dial()
+	w.write(peer, "before")
+	for range 10 {
+		w.poll()
+	}
+	s := adopt(fd)
+	both(func() {
+		w.Equal("before", x.text(s))
+		x.echo(s, peer, 3)
+		_, err = s.Send([]byte("bye"))
+		w.NoError(err)
+		w.NoError(s.Close())
+		x.event(s, xtreme.EventClosed)
+		var all []byte
+		x.beside(func() (err error) { all, err = io.ReadAll(peer); return err })
+		w.Equal("bye", string(all))
+	})
+	_, err = x.poller.Adopt(fd, xtreme.AdoptConfig{})
+	w.ErrorIs(err, unix.EBADF)
+
+	// The end, and a reset, that came while nobody had it.
+	peer, fd = dial()
+	w.write(peer, "last words")
+	w.NoError(peer.CloseWrite())
+	s = adopt(fd)
+	both(func() {
+		w.Equal("last words", x.text(s))
+		x.event(s, xtreme.EventIn|xtreme.EventRdHup)
+		x.close(s)
+	})
+	peer, fd = dial()
+	w.write(peer, "then a reset")
+	w.NoError(peer.SetLinger(0))
+	w.NoError(peer.Close())
+	for range 10 {
+		w.poll()
+	}
+	s = adopt(fd)
+	both(func() {
+		c := x.next("its end", func(c *xtreme.Completion) bool { return c.Socket == s && c.Events.Has(xtreme.EventErr) })
+		w.ErrorIs(c.Err, unix.ECONNRESET)
+		x.close(s)
+	})
+	for i := range x.kept {
+		_ = x.kept[i].Packet.Release()
+	}
+	x.kept = nil
+
+	// Refused.
+	peer, fd = dial()
+	w.NoError(w.engine.CloseAccepted(fd))
+	w.ErrorIs(w.engine.CloseAccepted(fd), unix.EBADF)
+	var refused error
+	w.beside(func() error { _, refused = peer.Read(make([]byte, 1)); return nil })
+	w.ErrorIs(refused, unix.ECONNRESET)
+
+	// Not taken: the listener's own poller has it. The listener's end is not that of connections which have gone elsewhere.
+	peer, fd = dial()
+	s = adopt(fd)
+	take = false
+	own := w.dialFromPeer(w.world, l.LocalAddr())
+	w.echo(w.accept(l), own, 3)
+	w.close(l)
+	both(func() { x.echo(s, peer, 3) })
+
+	// Many at once, which nobody adopts before all are there.
+	take, taken = true, nil
+	l, err = w.poller.ListenTCP(w.at(0), xtreme.ListenConfig{AcceptTo: func(fd int, _ netip.AddrPort) bool { taken = append(taken, fd); return true }})
+	w.NoError(err)
+	const n = 100
+	done := make(chan error, 1)
+	go func() { done <- dialEach(w.net, l.LocalAddr(), n) }()
+	w.until("all are there", func() bool { return len(taken) == n })
+	for _, fd := range taken {
+		adopt(fd)
+	}
+	both(func() {
+		for end := time.Now().Add(3 * patience); ; x.poll() {
+			w.True(time.Now().Before(end))
+			for _, k := range x.kept {
+				if k.Events.Has(xtreme.EventPacket) {
+					_, err := k.Socket.Send(k.Packet.Bytes())
+					w.NoError(err)
+					w.NoError(k.Packet.Release())
+				}
+			}
+			x.kept = x.kept[:0]
+			select {
+			case err := <-done:
+				w.NoError(err)
+				return
+			default:
+			}
+		}
+	})
 }

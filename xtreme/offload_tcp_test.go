@@ -279,18 +279,17 @@ func TestWhyTCPIsNotOffloaded(t *testing.T) {
 	local0, err := w.poller.ListenUnix("@"+t.Name(), xtreme.UnixListenConfig{})
 	w.NoError(err)
 	own := w.listenTCP(w.world, w.at(0))
-	local, err := w.poller.DialTCP(listen(w.at(0), xtreme.ListenConfig{AcceptTo: func(int, netip.AddrPort) bool { return false }}).LocalAddr(),
+	local, err := w.poller.DialTCP(listen(w.at(0), xtreme.ListenConfig{SocketConfig: xtreme.SocketConfig{KernelOnly: true}}).LocalAddr(),
 		xtreme.DialConfig{})
 	w.NoError(err)
 	w.event(local, xtreme.EventOut)
 	for code, s := range map[string]*xtreme.Socket{
-		"link.loopback":     listen(loopback, xtreme.ListenConfig{}),
-		"offload.no_ipv6":   listen(loopback6, xtreme.ListenConfig{}),
-		"tcp.no_descriptor": listen(w.at(0), xtreme.ListenConfig{AcceptTo: func(int, netip.AddrPort) bool { return false }}),
-		"offload.declined":  listen(w.at(0), xtreme.ListenConfig{SocketConfig: xtreme.SocketConfig{KernelOnly: true}}),
-		"rule.os":           listen(netip.AddrPortFrom(w.net.Local(0), 7070), xtreme.ListenConfig{}),
-		"offload.no_unix":   local0,
-		"tcp.same_host":     local,
+		"link.loopback":    listen(loopback, xtreme.ListenConfig{}),
+		"offload.no_ipv6":  listen(loopback6, xtreme.ListenConfig{}),
+		"offload.declined": listen(w.at(0), xtreme.ListenConfig{SocketConfig: xtreme.SocketConfig{KernelOnly: true}}),
+		"rule.os":          listen(netip.AddrPortFrom(w.net.Local(0), 7070), xtreme.ListenConfig{}),
+		"offload.no_unix":  local0,
+		"tcp.same_host":    local,
 	} {
 		w.Equal("kernel", s.Path().Tier, code)
 		w.Equal(code, codes(s.Path())[0], "%v", s.Path())

@@ -9,6 +9,7 @@ import (
 
 	"github.com/socketxtreme/socketxtreme/conf"
 	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/transport/stream"
 )
 
 // rulebook holds an engine's rules: those of the file and those added since. Any goroutine reads now; AddRule and Reload replace it.
@@ -145,6 +146,9 @@ func (e *Engine) matchRules(s *Socket, peer netip.AddrPort, source netip.Addr) c
 // path; an error makes the call that needed the ring fail.
 func (p *Poller) place(s *Socket) (*ring.Set, []ring.Reason, error) {
 	e := p.engine
+	if ring.HandleOf(s).Conn >= stream.TransitBase {
+		return p.offloaded.set.Load(), nil, nil // Adopt has opened what it needs; the rules were asked for its listener
+	}
 	a := e.matchRules(s, p.peer, p.sourceOf(s))
 	kernel := p.kernelByChoice(s)
 	if kernel == nil && a.Transport == conf.OS {

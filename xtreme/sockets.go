@@ -36,6 +36,9 @@ type ListenConfig struct {
 	// A poller that is closed does not run functions that were posted to it. A program that closes pollers while others accept for them must
 	// therefore keep a list of the descriptors that are under way.
 	//
+	// A connection of our own TCP (SX_OFFLOAD_TCP) has no descriptor: fd is a number from 2^30 on that Adopt of a poller of this engine takes.
+	// Engine.CloseAccepted ends one that nobody is to have, and closes descriptors too.
+	//
 	// AcceptTo must not block. If it panics, the connection is reset, and this Poll or the next one returns the panic as an error. Connections
 	// for which it returns true are counted in RingStats.AcceptedAway, not in Accepted.
 	AcceptTo func(fd int, peer netip.AddrPort) (taken bool)

@@ -1,6 +1,7 @@
 package gnet
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -171,34 +172,44 @@ func (eng *engine) distributes(e *endpoint) bool {
 
 // assignConnection is the AcceptTo of listeners: it closes a connection beyond MaxConnections, leaves one that is for this loop to the ring
 // (false), and sends one that is for another loop to that loop. It runs inside Poll. A connection of this loop reserves its place only when
-// the ring announces it, because a ring that has no memory for it closes it silently.
+// the ring announces it, because a ring that has no memory for it closes it silently. fd is a descriptor, or, of our own TCP, a number of the
+// engine's.
 func (a *acceptor) assignConnection(fd int, peer netip.AddrPort) (taken bool) {
 	eng := a.el.eng
 	if a.el.stopping {
-		_ = unix.Close(fd)
+		_ = eng.engine.CloseAccepted(fd)
 		return true
 	}
 	if eng.hasMaxConnections() {
 		eng.refused.Add(1)
-		_ = unix.Close(fd)
+		_ = eng.engine.CloseAccepted(fd)
 		return true
 	}
 	if a.el != eng.ingress { // each loop has a listener and keeps what it accepts
 		return false
 	}
 	to := eng.balance(a.peerAddr(peer))
+	if to == a.el { // ingress is one of the loops: see makeIngress
+		return false
+	}
 	if !eng.reservePlace() {
-		_ = unix.Close(fd)
+		_ = eng.engine.CloseAccepted(fd)
 		return true
 	}
+	a.assign(to, fd, peer)
+	return true
+}
+
+// assign sends a connection that has its place to a loop.
+func (a *acceptor) assign(to *eventloop, fd int, peer netip.AddrPort) {
 	to.assigned.Add(1)
 	if err := to.tasks.push(task{kind: taskRun, run: func() { to.openAssigned(a, fd, peer) }}); err != nil {
 		to.closeAssigned(fd)
 	}
-	return true
 }
 
-// openAssigned opens a connection that the loop ingress has accepted and assigned to this loop. It runs on this loop.
+// openAssigned opens a connection that the loop ingress has accepted and assigned to this loop. It runs on this loop. If this loop's ring cannot
+// carry it, because it has no queue of the interface, the loop that accepted it serves it.
 func (el *eventloop) openAssigned(a *acceptor, fd int, peer netip.AddrPort) {
 	if el.stopping {
 		el.closeAssigned(fd)
@@ -206,7 +217,13 @@ func (el *eventloop) openAssigned(a *acceptor, fd int, peer netip.AddrPort) {
 	}
 	c := newConn(el, a.network, a.local, a.peerAddr(peer))
 	c.limited = true
-	if err := el.adoptStream(c, fd); err != nil {
+	err := el.adoptStream(c, fd)
+	switch {
+	case err == nil:
+	case errors.Is(err, xtreme.ErrNotSupported) && el != a.el:
+		el.assigned.Add(-1)
+		a.assign(a.el, fd, peer)
+	default:
 		el.eng.log.Warnf("connection from %v: %v", peer, err)
 		el.closeAssigned(fd)
 	}
@@ -216,7 +233,7 @@ func (el *eventloop) openAssigned(a *acceptor, fd int, peer netip.AddrPort) {
 func (el *eventloop) closeAssigned(fd int) {
 	el.assigned.Add(-1)
 	el.eng.accepted.Add(-1)
-	_ = unix.Close(fd)
+	_ = el.eng.engine.CloseAccepted(fd)
 }
 
 // hasMaxConnections reports whether MaxConnections connections are open.

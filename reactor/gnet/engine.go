@@ -13,6 +13,7 @@ import (
 	"github.com/panjf2000/gnet/v2/pkg/logging"
 
 	"github.com/socketxtreme/socketxtreme/buffers"
+	"github.com/socketxtreme/socketxtreme/conf"
 	"github.com/socketxtreme/socketxtreme/internal/sys"
 	"github.com/socketxtreme/socketxtreme/reactor"
 	"github.com/socketxtreme/socketxtreme/xtreme"
@@ -177,7 +178,11 @@ func (eng *engine) numLoops() int {
 // makeLoops makes the loops; nothing runs yet.
 func (eng *engine) makeLoops() error {
 	for i := range eng.numLoops() {
-		el, err := eng.newLoop(i, xtreme.PollerConfig{MemoryOnDemand: true})
+		c := xtreme.PollerConfig{MemoryOnDemand: true}
+		if n := eng.numLoops(); n > 1 && eng.hasOwnTCP() {
+			c.QueueShare = xtreme.QueueShare{Index: i, Of: n}
+		}
+		el, err := eng.newLoop(i, c)
 		if err != nil {
 			return err
 		}
@@ -187,10 +192,35 @@ func (eng *engine) makeLoops() error {
 	return nil
 }
 
+// hasOwnTCP reports whether the settings ask for TCP by our own stack.
+func (eng *engine) hasOwnTCP() bool {
+	s := eng.engine.Settings()
+	return s.Ring == conf.RingOffload && s.Offload.TCP
+}
+
+// openInterfaces has each loop open the interfaces of a TCP address, before connections come: each serves its share of the queues, and with our
+// own TCP what comes in on a queue that nobody serves is lost. A loop that cannot is told in the log: its connections are the first loop's.
+func (eng *engine) openInterfaces(e *endpoint) {
+	if !eng.hasOwnTCP() || len(eng.loops) < 2 || e.udp() || e.unix() {
+		return
+	}
+	for _, el := range eng.loops {
+		if err := el.poller.OpenInterface(e.bind.Addr()); err != nil {
+			eng.log.Infof("loop %d accepts no TCP over our own stack: %v", el.idx, err)
+		}
+	}
+}
+
 // makeIngress makes the loop that only accepts, as gnet's main reactor does. The handler never runs on it, so a slow handler does not delay
 // accepting. It sleeps when there is nothing to do, takes no processor of its own, and has the fewest buffers possible, because it receives
 // no data.
+//
+// With TCP of our own stack the first loop accepts: a loop beside the others would have none of the interface's queues, or take one from them.
 func (eng *engine) makeIngress() (err error) {
+	if eng.hasOwnTCP() {
+		eng.ingress = eng.loops[0]
+		return nil
+	}
 	least := xtreme.PollerConfig{Auxiliary: true, MemoryOnDemand: true, SmallBuffers: leastSmall, LargeBuffers: leastLarge}
 	if eng.ingress, err = eng.newLoop(ingressIndex, least); err == nil {
 		eng.all = append(eng.all, eng.ingress)

@@ -1,11 +1,15 @@
 package gnet_test
 
 import (
+	"bufio"
 	"context"
 	"crypto/sha256"
+	"fmt"
 	"io"
 	"net"
 	"net/netip"
+	"os"
+	"os/exec"
 	"runtime"
 	"testing"
 	"time"
@@ -117,4 +121,95 @@ func TestOffloadedTCPServer(t *testing.T) {
 	defer cancel()
 	require.NoError(t, engine.Stop(ctx))
 	require.NoError(t, <-result)
+}
+
+// Several loops serve TCP of our own stack: the first one accepts, and each serves its share, if it has a queue of the interface. The server is
+// a process of its own, all of whose threads are in the test's namespace: loops open queues on their goroutines.
+func TestOffloadedTCPOnSeveralLoops(t *testing.T) {
+	if os.Getenv("GNET_OWN_TCP") != "" {
+		t.Skip("missing: a namespace: this is the process that TestServerOfSeveralLoops is for")
+	}
+	for _, x := range []struct {
+		name   string
+		queues int
+		loops  int // that serve
+	}{{"a queue for each", 2, 2}, {"one queue", 1, 1}} {
+		t.Run(x.name, func(t *testing.T) {
+			n := testnet.New(t, testnet.Pair{Queues: x.queues})
+			at := netip.AddrPortFrom(n.Local(0), 7779)
+			cmd := exec.Command(os.Args[0], "-test.run=^TestServerOfSeveralLoops$", "-test.v", "-test.timeout=60s")
+			cmd.Env = append(os.Environ(), "GNET_OWN_TCP="+at.String(), "SX_RING=offload", "SX_OFFLOAD_TCP=1")
+			stdin, err := cmd.StdinPipe()
+			require.NoError(t, err)
+			stdout, err := cmd.StdoutPipe()
+			require.NoError(t, err)
+			require.NoError(t, cmd.Start())
+			var log []string
+			lines := bufio.NewScanner(stdout)
+			for lines.Scan() && lines.Text() != "serving" {
+				log = append(log, lines.Text())
+			}
+			const clients = 16
+			served := map[string]int{}
+			var conns []net.Conn
+			for i := range clients {
+				var c net.Conn
+				n.InPeer(func() { c, err = net.DialTimeout("tcp4", at.String(), 20*time.Second) })
+				require.NoError(t, err, "%q", log)
+				defer c.Close()
+				require.NoError(t, c.SetDeadline(time.Now().Add(20*time.Second)))
+				_, err = fmt.Fprintf(c, "client %02d\n", i) // at once: it may come before the loop has the connection
+				require.NoError(t, err)
+				conns = append(conns, c)
+			}
+			for i, c := range conns {
+				line, err := bufio.NewReader(c).ReadString('\n')
+				require.NoError(t, err)
+				var number int
+				var loop, tier string
+				_, err = fmt.Sscanf(line, "client %d loop %s %s", &number, &loop, &tier)
+				require.NoError(t, err, line)
+				require.Equal(t, i, number)
+				require.Equal(t, "bypass", tier)
+				served[loop]++
+			}
+			require.Len(t, served, x.loops, "%v", served)
+			require.NoError(t, stdin.Close())
+			for lines.Scan() {
+				log = append(log, lines.Text())
+			}
+			require.NoError(t, cmd.Wait(), "%q", log)
+		})
+	}
+}
+
+// loopServer answers each line with the connection's loop and path.
+type loopServer struct {
+	gnet.BuiltinEventEngine
+	engine gnet.Engine
+}
+
+func (h *loopServer) OnBoot(e gnet.Engine) gnet.Action {
+	h.engine = e
+	fmt.Println("serving")
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		_ = e.Stop(context.Background())
+	}()
+	return gnet.None
+}
+
+func (h *loopServer) OnTraffic(c gnet.Conn) gnet.Action {
+	b, _ := c.Next(-1)
+	_, _ = fmt.Fprintf(c, "%s loop %p %s\n", b[:len(b)-1], c.EventLoop(), c.(gnet.ConnX).Path().Tier)
+	return gnet.None
+}
+
+// The server, in the process that TestOffloadedTCPOnSeveralLoops starts.
+func TestServerOfSeveralLoops(t *testing.T) {
+	at := os.Getenv("GNET_OWN_TCP")
+	if at == "" {
+		t.Skip("missing: a namespace: TestOffloadedTCPOnSeveralLoops runs this in a process of its own")
+	}
+	require.NoError(t, gnet.Run(&loopServer{}, "tcp://"+at, gnet.WithNumEventLoop(2)))
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/panjf2000/gnet/v2/pkg/socket"
 	"golang.org/x/sys/unix"
 
+	"github.com/socketxtreme/socketxtreme/conf"
 	"github.com/socketxtreme/socketxtreme/internal/sys"
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
@@ -222,7 +223,7 @@ func (el *eventloop) adoptStream(c *conn, fd int) error {
 		el.vacate(c.slot)
 		return err
 	}
-	c.socket, c.fd = s, fd
+	c.socket, c.fd, c.onStack = s, s.ID(), s.Ring().Kind() == string(conf.RingOffload)
 	opened := false
 	defer func() {
 		if !opened { // OnOpen panicked, for a completion that is not c's or for none: CLOSED follows, and OnClose with it

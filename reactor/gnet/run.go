@@ -97,6 +97,7 @@ func (eng *engine) bind(addresses []string) error {
 		return err
 	}
 	for _, e := range ends {
+		eng.openInterfaces(e)
 		on := eng.loops
 		switch {
 		case eng.distributes(e):

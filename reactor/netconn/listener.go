@@ -190,20 +190,28 @@ func (ln *Listener) passToLoop(fd int, _ netip.AddrPort) bool {
 	if l == ln.socket.loop {
 		return false
 	}
-	return l.reactor.Post(func() {
-		c := xtreme.AdoptConfig{LargeStream: n.config.LargeStream}
-		l.configure(&c.SocketConfig)
-		s, err := l.poller.Adopt(fd, c)
-		if err != nil {
-			n.config.Logger.Warn("netconn: a connection was lost on its way to another loop", "error", err)
-			_ = unix.Close(fd)
-			return
-		}
-		conn := newConn(l, ln.network)
-		conn.open(s)
-		conn.establish()
-		ln.push(conn)
-	}) == nil
+	return l.reactor.Post(func() { ln.adoptOn(l, fd) }) == nil
+}
+
+// adoptOn makes a connection that the listener's loop has accepted one of loop l. If its ring cannot carry it, because it has no queue of the
+// interface, the listener's loop serves it. Loop l only.
+func (ln *Listener) adoptOn(l *loop, fd int) {
+	n := ln.net
+	c := xtreme.AdoptConfig{LargeStream: n.config.LargeStream}
+	l.configure(&c.SocketConfig)
+	s, err := l.poller.Adopt(fd, c)
+	if back := ln.socket.loop; errors.Is(err, xtreme.ErrNotSupported) && l != back && back.reactor.Post(func() { ln.adoptOn(back, fd) }) == nil {
+		return
+	}
+	if err != nil {
+		n.config.Logger.Warn("netconn: a connection was lost on its way to another loop", "error", err)
+		_ = l.poller.Engine().CloseAccepted(fd)
+		return
+	}
+	conn := newConn(l, ln.network)
+	conn.open(s)
+	conn.establish()
+	ln.push(conn)
 }
 
 // accepted makes a connection of a NEW_CONNECTION completion and queues it for Accept. Loop only.

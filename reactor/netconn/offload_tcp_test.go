@@ -1,7 +1,9 @@
 package netconn
 
 import (
+	"bufio"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -9,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/nettest"
@@ -92,6 +95,73 @@ func TestSuiteOverOwnTCP(t *testing.T) {
 	}
 	t.Run("server", func(t *testing.T) { nettest.TestConn(t, pipe(listenOurs, dialNet)) })
 	t.Run("client", func(t *testing.T) { nettest.TestConn(t, pipe(listenNet, dialOurs)) })
+	require.NoError(t, n.Close())
+	require.NoError(t, e.Close())
+}
+
+// With several loops and one queue the connections that a listener gives to loops without the queue come back to its own loop.
+func TestOwnTCPOfSeveralLoops(t *testing.T) {
+	if os.Getenv("NETCONN_LOOPS") != "" {
+		t.Skip("missing: a namespace: this is the process that TestServerOfSeveralLoops is for")
+	}
+	n := testnet.New(t, testnet.Pair{})
+	at := netip.AddrPortFrom(n.Local(0), 7790)
+	cmd := exec.Command(os.Args[0], "-test.run=^TestServerOfSeveralLoops$", "-test.v", "-test.timeout=60s")
+	cmd.Env = append(os.Environ(), "NETCONN_LOOPS="+at.String(), "SX_RING=offload", "SX_OFFLOAD_TCP=1")
+	stdout, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	var log []string
+	lines := bufio.NewScanner(stdout)
+	for lines.Scan() && lines.Text() != "serving" {
+		log = append(log, lines.Text())
+	}
+	for i := range ownLoopClients {
+		var c net.Conn
+		n.InPeer(func() { c, err = net.DialTimeout("tcp4", at.String(), 20*time.Second) })
+		require.NoError(t, err, "%q", log)
+		require.NoError(t, c.SetDeadline(time.Now().Add(20*time.Second)))
+		_, err = fmt.Fprintf(c, "client %02d\n", i)
+		require.NoError(t, err)
+		line, err := bufio.NewReader(c).ReadString('\n')
+		require.NoError(t, err)
+		require.Equal(t, fmt.Sprintf("client %02d\n", i), line)
+		require.NoError(t, c.Close())
+	}
+	for lines.Scan() {
+		log = append(log, lines.Text())
+	}
+	require.NoError(t, cmd.Wait(), "%q", log)
+}
+
+const ownLoopClients = 9
+
+// The server, in the process that TestOwnTCPOfSeveralLoops starts.
+func TestServerOfSeveralLoops(t *testing.T) {
+	at := os.Getenv("NETCONN_LOOPS")
+	if at == "" {
+		t.Skip("missing: a namespace: TestOwnTCPOfSeveralLoops runs this in a process of its own")
+	}
+	e, err := xtreme.New(conf.FromEnvironment())
+	require.NoError(t, err)
+	n, err := New(e, Config{Loops: 3})
+	require.NoError(t, err)
+	l, err := n.Listen("tcp", at)
+	require.NoError(t, err)
+	fmt.Println("serving")
+	for range ownLoopClients {
+		c, err := l.Accept()
+		require.NoError(t, err)
+		require.Equal(t, "bypass", c.(*Conn).Path().Tier)
+		line, err := bufio.NewReader(c).ReadString('\n')
+		require.NoError(t, err)
+		_, err = io.WriteString(c, line)
+		require.NoError(t, err)
+		_, err = io.Copy(io.Discard, c)
+		require.NoError(t, err)
+		require.NoError(t, c.Close())
+	}
+	require.NoError(t, l.Close())
 	require.NoError(t, n.Close())
 	require.NoError(t, e.Close())
 }

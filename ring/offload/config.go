@@ -63,6 +63,8 @@ type Config struct {
 	// TCP, unless nil, has the stack carry TCP over IPv4: with a MemoryHost, or beside a kernel, where the set's Transport is a
 	// KernelPorts. A driver on an Exchange carries it from OpenTCP on, or from its first TCP socket.
 	TCP *stream.Options
+	// Transit, of drivers on no exchange, is where connections wait that AcceptTo was offered; nil: one of the driver's own.
+	Transit *stream.Transit
 	// ConnectionThreeTuple claims of a TCP connection that is opened here all segments to its local address and port (VMA_TCP_3T_RULES).
 	ConnectionThreeTuple bool
 

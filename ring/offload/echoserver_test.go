@@ -217,7 +217,7 @@ func fileConn(t *testing.T, fd int) net.Conn {
 func streamRing(t *testing.T, pairs ...testnet.Pair) (streamCable, *ring.Set) {
 	pool := newPool(t, buffers.Layout{SmallSize: 2048, SmallCount: 8192, LargeSize: 65536, LargeCount: 32, Headroom: 192})
 	sc := ring.SetConfig{Pool: pool}
-	c := newStreamCable(t, pool, &sc, pairs...)
+	c := newStreamCable(t, pool, &sc, nil, pairs...)
 	set, err := ring.NewSet(sc)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, set.Close()) })

@@ -16,6 +16,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
 	"github.com/socketxtreme/socketxtreme/ring/offload/shadow"
 	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
+	"github.com/socketxtreme/socketxtreme/ring/transport/stream"
 	"github.com/socketxtreme/socketxtreme/tcp"
 	"github.com/socketxtreme/socketxtreme/udp"
 )
@@ -32,6 +33,7 @@ type Exchange struct {
 	netns     host.Netns     // of the interfaces and the sockets
 	flows     *tcp.Directory // which ring has a TCP connection, or listens
 	tcpRings  atomic.Uint64  // those that carry TCP, a bit for each number
+	transit   *stream.Transit
 
 	close sync.Once
 }
@@ -68,6 +70,7 @@ func NewExchange(c ExchangeConfig) (*Exchange, error) {
 	var connections func(uint16) ([]host.Connection, error) // a simulated host has none
 	x := &Exchange{config: c, hub: handoff.NewHub(), directory: udp.NewDirectory([2]uint64{rand.Uint64(), rand.Uint64()}),
 		flows: tcp.NewDirectory([2]uint64{rand.Uint64(), rand.Uint64()})}
+	x.transit = stream.NewTransit(x.flows)
 	if c.System == nil { // the real kernel, in whose network namespace jobs do their calls; a simulated one has no namespaces
 		x.config.System = &processSystem
 		x.netns, connections = host.CurrentNetns(), host.Connections
@@ -86,6 +89,9 @@ func (x *Exchange) Close() error {
 	x.close.Do(x.netns.Close)
 	return nil
 }
+
+// Transit is where TCP connections wait that a listener's AcceptTo was offered. Any goroutine.
+func (x *Exchange) Transit() *stream.Transit { return x.transit }
 
 // Path is how frames travel on an interface, while it is open.
 func (x *Exchange) Path(name string) (p link.Path, ok bool) { return x.nics.Path(name) }

@@ -31,6 +31,9 @@ func (d *driver) receiveHandoff(k *ring.Sink, q *handoff.Queue) {
 	}
 }
 
+// WakeOwner is wakeOwner for the transport of TCP.
+func (d *driver) WakeOwner() { d.wakeOwner() }
+
 // wakeOwner wakes the driver if it sleeps: another ring or a job has something for it. Any goroutine.
 func (d *driver) wakeOwner() {
 	if d.sleeping.Load() && d.sleeping.CompareAndSwap(true, false) {

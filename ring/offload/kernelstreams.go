@@ -45,8 +45,11 @@ func (n *KernelPorts) Open(kind ring.SocketKind, family ring.Family, c *ring.Con
 	return n.Transport.Open(kind, family, c)
 }
 
-// TakeOver refuses connections that the kernel has.
+// TakeOver refuses connections that the kernel has. What another ring of the stack has accepted moves when it is on the ring.
 func (n *KernelPorts) TakeOver(s *ring.Socket) (time.Duration, func(), error) {
+	if ring.HandleOf(s).Conn >= stream.TransitBase {
+		return -1, func() {}, nil
+	}
 	if ring.HandleOf(s).Kind != ring.KindDatagram {
 		return 0, func() {}, &ring.FeatureError{Feature: "a TCP socket made elsewhere, over this stack", Code: "offload.adopted"}
 	}
@@ -127,6 +130,9 @@ func (n *KernelPorts) Connect(s *ring.Socket, remote netip.AddrPort) (netip.Addr
 func (n *KernelPorts) SetOption(s *ring.Socket, o ring.Option, value int) error {
 	if o == ring.OptionPacingRate && ring.HandleOf(s).Kind != ring.KindDatagram {
 		return stream.NoPacing()
+	}
+	if ring.HandleOf(s).Conn >= stream.TransitBase {
+		return nil // stream.Transport.Adopt reads it from Socket.Options
 	}
 	return n.Transport.SetOption(s, o, value)
 }

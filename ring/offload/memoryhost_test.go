@@ -26,7 +26,7 @@ func TestWhatIsRefused(t *testing.T) {
 	_, err = e.sets[0].NewUnix(ring.Config{})
 	require.ErrorAs(t, err, &missing)
 	require.Equal(t, "offload.no_kernel", missing.Code)
-	_, err = e.sets[0].Adopt(ring.Adopted{Conn: 0}, ring.Config{}, nil)
+	_, err = e.sets[0].Adopt(ring.Adopted{Conn: 3, Kind: ring.KindDatagram, Family: ring.IPv4}, ring.Config{}, nil)
 	require.ErrorAs(t, err, &missing)
 	require.Equal(t, "offload.no_kernel", missing.Code)
 

@@ -2,6 +2,7 @@ package offload
 
 import (
 	"net/netip"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -36,6 +37,17 @@ func (n *MemoryHost) Release(c ring.Conn) error {
 
 // Accept is the stack's: children have no socket of the host.
 func (n *MemoryHost) Accept(_, _ *ring.Socket) netip.AddrPort { return netip.AddrPort{} }
+
+// TakeOver refuses descriptors: there is no kernel. What another ring of the stack has accepted moves when it is on the ring.
+func (n *MemoryHost) TakeOver(s *ring.Socket) (time.Duration, func(), error) {
+	if ring.HandleOf(s).Conn >= stream.TransitBase {
+		return -1, func() {}, nil
+	}
+	return 0, func() {}, &ring.FeatureError{Feature: "a descriptor of the kernel's, where the sockets are not", Code: "offload.no_kernel"}
+}
+
+// Ready has nothing to do.
+func (n *MemoryHost) Ready(*ring.Socket) error { return nil }
 
 // Refuse is the stack's.
 func (n *MemoryHost) Refuse(ring.Conn) {}

@@ -41,7 +41,7 @@ func (d *driver) registerTCP() error {
 	if err := d.openTCP(*d.config.TCP); err != nil {
 		return err
 	}
-	return d.ip.Register(wire.ProtocolTCP, d.streams, nil)
+	return d.ip.Register(wire.ProtocolTCP, segments{d}, nil)
 }
 
 // openTCP makes the transport of TCP, with what reserves its ports.
@@ -53,11 +53,19 @@ func (d *driver) openTCP(o stream.Options) (err error) {
 	}
 	d.flowRecord = d.openFlowRecord()
 	d.streams, err = stream.New(stream.Config{Options: o, Host: d, Below: below, IP: d.ip, Clock: d.clock,
-		QueueLimit: stack.QueueLimit, Record: d.flowRecord})
+		QueueLimit: stack.QueueLimit, Record: d.flowRecord, Transit: d.transit()})
 	if err != nil {
 		return errors.Join(err, d.closeFlowRecord())
 	}
 	return nil
+}
+
+// transit is where connections wait that AcceptTo was offered; nil: the transport makes it.
+func (d *driver) transit() *stream.Transit {
+	if x := d.config.Exchange; x != nil {
+		return x.transit
+	}
+	return d.config.Transit
 }
 
 // startTCP is OpenTCP. A driver that is on no exchange carries TCP from the start.
@@ -86,7 +94,7 @@ var _ ip.Protocol = segments{}
 
 // Input takes the segments of a burst, and hands those over that are for other rings.
 func (d segments) Input(now clock.Time, b *ip.Burst) {
-	if rings := d.config.Exchange.tcpRings.Load(); rings != 1<<d.number {
+	if !d.isAlone() {
 		handedOver := false
 		for n := range b.Packets {
 			p := &b.Packets[n]
@@ -97,7 +105,23 @@ func (d segments) Input(now clock.Time, b *ip.Burst) {
 			if ok && f.isSyn && d.streams != nil {
 				d.streams.GiveWay(now, p, b.Checksum)
 			}
-			if to := d.ringOf(&f); ok && to != d.number {
+			if !ok {
+				continue
+			}
+			to := d.ringOf(&f)
+			if to == tcp.InTransit {
+				if drop := stream.Verify(p, b.Checksum); drop != wire.Accept {
+					d.ip.Drops()[drop]++
+					b.Release(n)
+					continue
+				}
+				to = d.keep(&f, p.Packet())
+			}
+			switch to {
+			case d.number:
+			case tcp.InTransit: // and kept
+				b.Release(n)
+			default:
 				handedOver = true
 				if drop := d.handOver(to, b, n); drop != wire.Accept {
 					d.ip.Drops()[drop]++
@@ -131,12 +155,46 @@ func flowOf(local, remote wire.Addr, segment []byte) (f segmentFlow, ok bool) {
 	return f, true
 }
 
-// ringOf is the number of the ring that a segment is for: this one, if it has the flow or nobody has; 0: no ring carries TCP any more.
+// inTransit is where connections wait that AcceptTo was offered.
+func (d *driver) inTransit() *stream.Transit {
+	if x := d.config.Exchange; x != nil {
+		return x.transit
+	}
+	return d.streams.Transit()
+}
+
+// isAlone reports whether all segments that come in are for this ring.
+func (d *driver) isAlone() bool {
+	x := d.config.Exchange
+	return d.inTransit().Len() == 0 && (x == nil || x.tcpRings.Load() == 1<<d.number)
+}
+
+// keep keeps a segment for a connection in transit, and returns InTransit; or the number of the ring that has adopted the connection just now.
+func (d *driver) keep(f *segmentFlow, packet []byte) (to int) {
+	for range 8 { // each time it was adopted, and offered again
+		if d.inTransit().Keep(f.local, f.remote, packet) {
+			return tcp.InTransit
+		}
+		if to = d.ringOf(f); to != tcp.InTransit {
+			return to
+		}
+	}
+	return tcp.InTransit // lost, as on the wire
+}
+
+// ringOf is the number of the ring that a segment is for: this one, if it has the flow or nobody has; InTransit; 0: no ring carries TCP any
+// more.
 func (d *driver) ringOf(f *segmentFlow) int {
 	if d.streams != nil && d.streams.Table().IsHere(f.local, f.remote) {
 		return d.number
 	}
 	x := d.config.Exchange
+	if x == nil {
+		if d.streams.Transit().Has(f.local, f.remote) {
+			return tcp.InTransit
+		}
+		return d.number
+	}
 	to := x.flows.Find(f.local, f.remote)
 	switch {
 	case to != 0:
@@ -178,7 +236,15 @@ func (d *driver) takeSegment(now clock.Time, ifIndex int, packet []byte) {
 		if ok && f.isSyn {
 			d.streams.GiveWayCopy(now, packet)
 		}
-		if to := d.ringOf(&f); ok && to != d.number {
+		to := d.ringOf(&f)
+		if ok && to == tcp.InTransit {
+			to = d.keep(&f, packet)
+		}
+		switch {
+		case !ok, to == d.number:
+		case to == tcp.InTransit: // and kept
+			return
+		default:
 			d.forward(to, ifIndex, packet)
 			return
 		}

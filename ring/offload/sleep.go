@@ -235,6 +235,9 @@ func (d *driver) prepareSleep() (pending bool, err error) {
 			pending = true
 		}
 	}
+	if d.streams != nil && d.streams.HasRefused() {
+		pending = true
+	}
 	if x := d.config.Exchange; x != nil {
 		pending = pending || d.handoff.HasIncoming() || x.watcher.Version() != d.othersVersion || d.nics.HasEvents()
 	}

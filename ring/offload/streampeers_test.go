@@ -61,14 +61,18 @@ func quickTCP(peer bool) *streams.Options {
 }
 
 // streamSide configures a set with TCP on one end of a memory link.
-func streamSide(t testing.TB, end int, l link.Link, mtu int, o *streams.Options, c *ring.SetConfig) {
+func streamSide(t testing.TB, end int, l link.Link, mtu int, o *streams.Options, c *ring.SetConfig, x ...*streams.Transit) {
 	f := facts(end, mtu)
 	f.Neighbours = append(f.Neighbours, host.Neighbour{Target: host.Target{Interface: linkIndex, Addr: blackHole}, MAC: wire.MAC(macs[1-end]),
 		State: 0x80})
 	h, err := offload.NewMemoryHost(f, rand.Uint64)
 	require.NoError(t, err)
 	c.Kind, c.Transport, c.OneRing = "offload", h, offload.OneRing
-	c.Driver = offload.New(offload.Config{Links: []offload.Link{{Link: l, Index: linkIndex}}, MemoryHost: h, TCP: o})
+	config := offload.Config{Links: []offload.Link{{Link: l, Index: linkIndex}}, MemoryHost: h, TCP: o}
+	if len(x) > 0 {
+		config.Transit = x[0]
+	}
+	c.Driver = offload.New(config)
 }
 
 func newStreamPeers(t *testing.T, l link.Link, deaf *deafPorts, pool *buffers.DriverPool, mtu int) *streamPeers {

@@ -22,13 +22,16 @@ func (d *driver) hasStream(s *ring.Socket) bool {
 
 // attachStream gives a TCP socket to the stack, or to the kernel where the stack does not carry it.
 func (d *driver) attachStream(s *ring.Socket) error {
-	if d.config.TCP == nil || ring.HandleOf(s).Adopted {
+	isInTransit := ring.HandleOf(s).Conn >= stream.TransitBase
+	if d.config.TCP == nil || ring.HandleOf(s).Adopted && !isInTransit {
 		return noTCP()
 	}
 	if err := d.startTCP(); err != nil {
 		return err
 	}
 	switch {
+	case isInTransit: // a child of another ring's listener
+		return d.streams.Adopt(s)
 	case ring.HandleOf(s).Conn >= stream.ConnBase: // a child of the stack
 		return d.streams.Attach(s)
 	case isKernels(s): // KernelPorts has decided so

@@ -21,6 +21,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/link/xdp"
 	"github.com/socketxtreme/socketxtreme/ring/offload"
 	"github.com/socketxtreme/socketxtreme/ring/ringtest"
+	streams "github.com/socketxtreme/socketxtreme/ring/transport/stream"
 	"github.com/socketxtreme/socketxtreme/udp"
 )
 
@@ -30,7 +31,7 @@ type streamCable struct{ *cable }
 var _ ringtest.StreamPeers = streamCable{}
 
 // newStreamCable opens v0 for TCP.
-func newStreamCable(t testing.TB, pool *buffers.DriverPool, sc *ring.SetConfig, more ...testnet.Pair) streamCable {
+func newStreamCable(t testing.TB, pool *buffers.DriverPool, sc *ring.SetConfig, x *streams.Transit, more ...testnet.Pair) streamCable {
 	c := streamCable{&cable{Net: testnet.New(t, append([]testnet.Pair{{Queues: 1}}, more...)...), t: t}}
 	dev, err := xdp.Open(xdp.Config{Interface: "v0", TCP: true})
 	require.NoError(t, err)
@@ -49,7 +50,7 @@ func newStreamCable(t testing.TB, pool *buffers.DriverPool, sc *ring.SetConfig, 
 		q, err := dev.OpenQueue(0, pool)
 		require.NoError(t, err)
 		return offload.New(offload.Config{Links: []offload.Link{{Link: q, Checksum: udp.AcceptPartial, Steering: dev}}, Host: mirror,
-			TCP: quickTCP(false)})(dc)
+			TCP: quickTCP(false), Transit: x})(dc)
 	}
 	return c
 }
@@ -145,10 +146,21 @@ func (c kernelConn) Deafen(t *testing.T) {
 	require.NoError(t, failure)
 }
 
+// inspectIn and refuseIn are the suite's calls for connections in transit.
+func inspectIn(x *streams.Transit) func(int) (ring.Adopted, error) {
+	return func(number int) (ring.Adopted, error) { return x.Inspect(ring.Conn(number)) }
+}
+
+func refuseIn(x *streams.Transit) func(int) error {
+	return func(number int) error { return x.Refuse(ring.Conn(number)) }
+}
+
 // The stream half of the suite with our own TCP over AF_XDP, and the kernel's at the other end of a veth pair.
 func TestStreamContractOverVeth(t *testing.T) {
-	ringtest.Run(t, ringtest.Backend{Name: "offload", Caps: streamCaps, Streams: true, Has: []string{ringtest.KeepAlive}, Sleeps: wakeUps,
+	x := streams.NewTransit(nil)
+	ringtest.Run(t, ringtest.Backend{Name: "offload", Caps: streamCaps, Streams: true, Has: []string{ringtest.KeepAlive, ringtest.AcceptAway},
+		Inspect: inspectIn(x), Refuse: refuseIn(x), Sleeps: wakeUps,
 		Open: func(t *testing.T, pool *buffers.DriverPool, c *ring.SetConfig) ringtest.Peers {
-			return newStreamCable(t, pool, c)
+			return newStreamCable(t, pool, c, x)
 		}})
 }

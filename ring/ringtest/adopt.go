@@ -37,10 +37,17 @@ func (w *world) madeElsewhere(c interface {
 // adopt makes the ring adopt a descriptor, and fails the test if that fails. prepare sets options before, and may be nil.
 func (w *world) adopt(fd int, c ring.Config, prepare func(*ring.Socket) error) *ring.Socket {
 	w.t.Helper()
-	f, err := kernel.Inspect(fd)
+	inspect := kernel.Inspect
+	if w.backend.Inspect != nil {
+		inspect = w.backend.Inspect
+	}
+	f, err := inspect(fd)
 	w.NoError(err)
 	s, err := w.set.Adopt(f, c, prepare)
 	w.NoError(err)
+	if !w.kernel {
+		return s
+	}
 	status, flags := w.flags(fd)
 	w.NotZero(status & unix.O_NONBLOCK)
 	w.NotZero(flags & unix.FD_CLOEXEC)

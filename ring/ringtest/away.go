@@ -42,9 +42,11 @@ func acceptTo(t *testing.T, b Backend) {
 		w.True(time.Now().Before(end))
 	}
 	w.silent(2 * time.Millisecond)
-	status, flags := w.flags(taken)
-	w.NotZero(status & unix.O_NONBLOCK)
-	w.NotZero(flags & unix.FD_CLOEXEC)
+	if w.kernel {
+		status, flags := w.flags(taken)
+		w.NotZero(status & unix.O_NONBLOCK)
+		w.NotZero(flags & unix.FD_CLOEXEC)
+	}
 	s := w.adopt(taken, ring.Config{}, nil)
 	w.Equal("for another", string(w.read(s, 11)))
 	w.Equal(two.LocalAddr().String(), s.RemoteAddr().String())
@@ -53,15 +55,21 @@ func acceptTo(t *testing.T, b Backend) {
 
 	// Taken and adopted at once, while the ring is being polled.
 	act = func(fd int) bool { taken = fd; s = w.adopt(fd, ring.Config{}, nil); return true }
+	taken = -1
 	w.write(w.dial(l), []byte("at once"))
-	for taken = -1; taken < 0; w.poll() {
+	for end := time.Now().Add(patience); taken < 0; w.poll() {
+		w.True(time.Now().Before(end))
 	}
 	w.Equal("at once", string(w.read(s, 7)))
 
 	// Refused, as beyond a limit: descriptors do not pile up.
-	act = func(fd int) bool { w.NoError(unix.Close(fd)); return true }
+	act = func(fd int) bool { w.NoError(w.closeTaken(fd)); return true }
 	before := openDescriptors(t)
 	for range 20 {
+		if !w.kernel {
+			w.ErrorIs(w.endOf(w.dial(l)), unix.ECONNRESET)
+			continue
+		}
 		c, err := net.DialTCP("tcp", nil, net.TCPAddrFromAddrPort(l.LocalAddr()))
 		w.NoError(err)
 		w.NoError(c.SetReadDeadline(time.Now().Add(patience)))
@@ -77,14 +85,26 @@ func acceptTo(t *testing.T, b Backend) {
 		w.ErrorContains(err, "EOF")
 		w.NoError(c.Close())
 	}
-	w.Equal(before, openDescriptors(t))
+	if w.kernel {
+		w.Equal(before, openDescriptors(t))
+	}
 
 	// One that closes its listener, wanting or not wanting the connection.
 	act = func(fd int) bool { w.NoError(l.Close()); return false }
 	three := w.dial(l)
 	w.event(l, ring.EventClosed, nil)
 	w.ErrorIs(w.endOf(three), unix.ECONNRESET, "as the kernel resets connections that wait at a listener that is closed")
-	w.Equal(before, openDescriptors(t), "the listener is gone, a client is there")
+	if w.kernel {
+		w.Equal(before, openDescriptors(t), "the listener is gone, a client is there")
+	}
+}
+
+// closeTaken ends a connection that AcceptTo took.
+func (w *world) closeTaken(fd int) error {
+	if w.backend.Refuse != nil {
+		return w.backend.Refuse(fd)
+	}
+	return unix.Close(fd)
 }
 
 // acceptToPanics is the case "AcceptTo that panics costs its connection".
@@ -97,21 +117,25 @@ func acceptToPanics(t *testing.T, b Backend) {
 		}
 		return false
 	}})
-	bad := w.dial(l)
 	var err error
 	dst := make([]ring.Completion, 8)
-	for end := time.Now().Add(patience); err == nil; {
-		var n int
-		n, err = l.Ring().Poll(dst)
-		w.Zero(n)
+	poll := func() { // once: the connection is offered when its peer has connected
+		n, e := l.Ring().Poll(dst)
+		if w.Zero(n); err == nil {
+			err = e
+		}
+	}
+	bad, failed := w.streams().DialStream(l.LocalAddr(), poll)
+	w.NoError(failed)
+	w.guardPeer(bad)
+	for end := time.Now().Add(patience); err == nil; poll() {
 		w.True(time.Now().Before(end))
 	}
 	w.ErrorContains(err, "AcceptTo's own fault")
 	var p *ring.CallbackPanic
 	w.ErrorAs(err, &p)
 	w.Equal(l.ID(), p.Socket)
-	_, err = bad.Read(make([]byte, 1))
-	w.ErrorIs(err, unix.ECONNRESET)
+	w.ErrorIs(w.endOf(bad), unix.ECONNRESET)
 	w.Equal(uint64(1), l.Ring().Stats().CallbackPanics)
 	panics = false
 	w.dial(l)
@@ -128,7 +152,7 @@ func acceptToSuspended(t *testing.T, b Backend) {
 		if asked++; !resumed {
 			w.NoError(l.Suspend()) // after the first: the others may have been accepted by now
 		}
-		w.NoError(unix.Close(fd))
+		w.NoError(w.closeTaken(fd))
 		return true
 	}})
 	const n = 8
@@ -150,8 +174,7 @@ func acceptToSuspended(t *testing.T, b Backend) {
 	}
 	w.Equal(uint64(n), l.Ring().Stats().AcceptedAway)
 	for _, c := range clients {
-		_, err := c.Read(make([]byte, 1))
-		w.Error(err)
+		w.Error(w.endOf(c))
 	}
 }
 

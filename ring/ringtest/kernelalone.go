@@ -30,10 +30,10 @@ var kernelAlone = map[string]string{
 	"adopt unix sockets":                                  adoption,
 	"adopt refuses, and leaves all as it was":             adoption,
 	"adopt refuses the descriptor of a socket":            adoption,
-	"accepted connections may go elsewhere":               acceptAway,
-	"AcceptTo that panics costs its connection":           acceptAway,
-	"connections withheld go to AcceptTo at Resume":       acceptAway,
-	"a connection goes to another owner":                  acceptAway,
+	"accepted connections may go elsewhere":               AcceptAway,
+	"AcceptTo that panics costs its connection":           AcceptAway,
+	"connections withheld go to AcceptTo at Resume":       AcceptAway,
+	"a connection goes to another owner":                  otherOwner,
 	"unix: accept, echo, FIN":                             unixNames,
 	"unix: dial":                                          unixNames,
 	"unix: ends":                                          unixNames,
@@ -49,14 +49,16 @@ const (
 	sendfile     = "sendfile(2)"
 	unixNames    = "unix-domain names"
 	adoption     = "adopting a descriptor"
-	acceptAway   = "AcceptTo, which lets a descriptor go"
+	AcceptAway   = "AcceptTo, which lets a connection go"
+	otherOwner   = "another owner that polls kernel sockets"
 	kernelPacing = "pacing by the kernel (SO_MAX_PACING_RATE)"
 	KeepAlive    = "keepalive probes"
 	descriptors  = "a descriptor for each connection"
 	kernelPeer   = "a peer that sends by plain system calls"
 )
 
-// refusals are the calls that only the kernel's sockets answer, by what they need. Descriptors and peers have none: nothing asks for them.
+// refusals are the calls that only the kernel's sockets answer, by what they need. Descriptors, other owners and peers have none: nothing asks
+// for them.
 var refusals = map[string]func(*world) error{
 	sendfile: func(w *world) error {
 		s, _ := w.pair()
@@ -78,7 +80,7 @@ var refusals = map[string]func(*world) error{
 		_, err = w.set.Adopt(f, ring.Config{}, nil)
 		return err
 	},
-	acceptAway: func(w *world) error {
+	AcceptAway: func(w *world) error {
 		l := w.socket(ring.KindStream, w.local, ring.Config{AcceptTo: func(int, netip.AddrPort) bool { return false }})
 		w.NoError(l.Bind(w.local))
 		return errors.Join(l.Listen(0), l.Abort())

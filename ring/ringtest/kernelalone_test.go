@@ -13,7 +13,7 @@ func TestKernelAloneNamesCases(t *testing.T) {
 		require.False(t, names[c.name], "two cases named %q", c.name)
 		names[c.name] = true
 	}
-	used := map[string]bool{descriptors: true, kernelPeer: true}
+	used := map[string]bool{descriptors: true, kernelPeer: true, otherOwner: true}
 	for name, need := range kernelAlone {
 		require.True(t, names[name], "no case named %q", name)
 		require.True(t, used[need] || refusals[need] != nil, "%q: nothing asserts that %s is refused", name, need)

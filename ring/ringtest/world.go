@@ -35,8 +35,11 @@ type Backend struct {
 	Whole bool
 	// Without leaves out cases by name, with the reason: they are skipped.
 	Without map[string]string
-	// Has lists what such a ring's sockets have of what elsewhere only the kernel's have: KeepAlive.
+	// Has lists what such a ring's sockets have of what elsewhere only the kernel's have: KeepAlive, AcceptAway.
 	Has []string
+	// Inspect and Refuse, with AcceptAway, describe and reset a connection that AcceptTo took and that has no descriptor.
+	Inspect func(number int) (ring.Adopted, error)
+	Refuse  func(number int) error
 	// Burst is how many datagrams may come while the ring is not polled; 0: any number. A card that finds no
 	// buffer has nowhere to keep a frame.
 	Burst int

@@ -81,10 +81,6 @@ func (t *Transport) NotifyWritable(s *ring.Socket) {
 
 // Listen reserves the port by the transport below, opens the table's listener and claims the flow. It returns the socket's address.
 func (t *Transport) Listen(s *ring.Socket, backlog int) (netip.AddrPort, error) {
-	if ring.ConfigOf(s).AcceptTo != nil {
-		return netip.AddrPort{}, &ring.FeatureError{Feature: "AcceptTo over this stack, whose connections have no descriptor",
-			Code: "tcp.no_descriptor"}
-	}
 	c := ring.HandleOf(s).Conn
 	local, err := t.below.Listen(s, backlog)
 	if err != nil {
@@ -197,8 +193,12 @@ func (t *Transport) Accept(s, listener *ring.Socket) netip.AddrPort {
 	return local.AddrPort()
 }
 
-// Refuse resets a connection without a socket.
+// Refuse resets a connection without a socket, also one that was offered to AcceptTo.
 func (t *Transport) Refuse(c ring.Conn) {
+	if c >= TransitBase {
+		_ = t.transit.Refuse(c) // it may be adopted already
+		return
+	}
 	if id := idOf(c); id != tcp.NoID {
 		t.end(id, withReset)
 		return
@@ -244,6 +244,7 @@ func (t *Transport) end(id tcp.ID, reset bool) {
 	r := t.record(id)
 	r.flags = r.flags&^(isOpen|isReading|wantsRoom) | isClosed
 	r.socket = 0
+	t.dropBacklog(id, r)
 	t.dropArrivals(r)
 	if reset {
 		t.table.Abort(t.now(), id)

@@ -9,6 +9,7 @@ import (
 // Report turns what happened into facts while the sink has room. A connection whose facts do not fit stays in the list.
 func (t *Transport) Report(k *ring.Sink) {
 	t.loop()
+	t.resetRefused()
 	t.takeEvents()
 	t.retryRoomless()
 	for i := 0; i < len(t.done); i++ { // reporting of one may add another
@@ -56,6 +57,11 @@ func (t *Transport) reportSocket(k *ring.Sink, id tcp.ID) bool {
 	}
 	if r.flags&(isOpen|wantsRoom) == isOpen|wantsRoom {
 		t.reportRoom(k, id, r, s)
+	}
+	if r.flags&hasBacklog != 0 {
+		if more, waits := t.deliverBacklog(k, id, r, s); waits {
+			return !more
+		}
 	}
 	// After a failure the data that arrived before it is reported even if the application had stopped reading.
 	for r.flags&isOpen != 0 && r.first != none && r.flags&(isReading|hasFailed) != 0 {

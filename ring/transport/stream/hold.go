@@ -19,6 +19,8 @@ type hold struct {
 	users int32
 	// isListeners: it is a listener's and its children's, not one connection's.
 	isListeners bool
+
+	adopted holdKey // of connections that were adopted: its place in Transport.adopted
 }
 
 // leaving is a hold without users.
@@ -54,6 +56,9 @@ func (t *Transport) dropHold(at int32) {
 	h := &t.holds[at-1]
 	if h.users--; h.users > 0 {
 		return
+	}
+	if h.adopted.local.Port != 0 {
+		delete(t.adopted, h.adopted) // those that come from now on have another
 	}
 	if h.claim == 0 {
 		t.endHold(at)

@@ -50,6 +50,7 @@ const (
 	hasFailed
 	hasAcked
 	wasFailureReported // Failed was reported: nothing comes after it
+	hasBacklog         // in Transport.backlogs: received before the connection came to this ring
 )
 
 const (
@@ -130,6 +131,7 @@ func (t *Transport) event(e *tcp.Event) {
 		return
 	case tcp.EventGone:
 		t.forgetFlow(e.Conn)
+		t.dropBacklog(e.Conn, r)
 		t.gone(r)
 		return
 	}
@@ -219,6 +221,14 @@ func (t *Transport) collapse(tail, a *arrival) bool {
 	copy(room[end:], a.packet.Bytes()[a.off:a.off+a.length])
 	tail.length += a.length
 	return true
+}
+
+// dropBacklog forgets what a connection had received before it came to this ring.
+func (t *Transport) dropBacklog(id tcp.ID, r *record) {
+	if r.flags&hasBacklog != 0 {
+		delete(t.backlogs, id)
+		r.flags &^= hasBacklog
+	}
 }
 
 // dropArrivals releases what was received and not delivered.

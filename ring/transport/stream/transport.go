@@ -3,6 +3,7 @@ package stream
 import (
 	"fmt"
 	"net/netip"
+	"sync/atomic"
 
 	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/internal/clock"
@@ -32,6 +33,8 @@ type Host interface {
 	// every frame of the wire comes to the stack.
 	Claim(local, remote netip.AddrPort, device int) (claim int32, err error)
 	Unclaim(claim int32)
+	// WakeOwner wakes the ring if it sleeps: HasRefused. Any goroutine.
+	WakeOwner()
 }
 
 // Options are what the user of a driver sets of TCP.
@@ -56,6 +59,8 @@ type Config struct {
 	IP         *ip.Stack
 	Clock      clock.Source
 	QueueLimit int // frames that may wait for the links: beyond it segments stay to be sent
+	// Transit is where connections wait that AcceptTo was offered; nil: one of the transport's own.
+	Transit *Transit
 	// Record is where connections are written down, so that their peers can be reset when the process is killed; nil: nowhere. The caller closes
 	// it.
 	Record *flowrecord.Record
@@ -96,6 +101,13 @@ type Transport struct {
 	looped    []buffers.Packet // segments of this host for itself, from the IPv4 header on
 	freed     uint64           // the pool's, when they were looked at
 	exhausted uint64           // and how often it had no buffer
+
+	transit    *Transit
+	adopted    map[holdKey]int32 // holds of connections that were adopted
+	backlogs   map[tcp.ID][]byte // what they had received, and the application has not
+	refused    []*parcel         // that are to be reset; under the transit's lock, as is isClosed
+	isClosed   bool
+	hasRefused atomic.Bool
 
 	recorded     recordedFlows
 	destinations [destinationCount]destination
@@ -141,7 +153,11 @@ func New(c Config) (*Transport, error) {
 		return nil, fmt.Errorf("stream: %w", err)
 	}
 	t := &Transport{Transport: c.Below, host: c.Host, below: c.Below, ip: c.IP, pool: c.IP.Pool(), table: table, clock: c.Clock, queueLimit: c.QueueLimit, drops: c.IP.Drops(),
-		settings: tcp.DefaultSettings(), pollOnSend: c.PollOnSend, listeners: map[ring.Conn]*listener{}, freeArrival: none, freePiece: none, recorded: recordedFlows{record: c.Record}}
+		settings: tcp.DefaultSettings(), pollOnSend: c.PollOnSend, listeners: map[ring.Conn]*listener{}, freeArrival: none, freePiece: none, recorded: recordedFlows{record: c.Record},
+		transit: c.Transit, adopted: map[holdKey]int32{}, backlogs: map[tcp.ID][]byte{}}
+	if t.transit == nil {
+		t.transit = NewTransit(nil)
+	}
 	if t.timeWait = c.Table.TimeWait; t.timeWait <= 0 {
 		t.timeWait = 60 * clock.Second // as package tcp has it
 	}
@@ -151,6 +167,9 @@ func New(c Config) (*Transport, error) {
 	t.settings.ResetUnread = false // see Config.Settings
 	return t, nil
 }
+
+// Transit is where connections wait that AcceptTo was offered. Any goroutine.
+func (t *Transport) Transit() *Transit { return t.transit }
 
 // Table is the protocol engine, for looking at. Stats are the counts beside its own.
 func (t *Transport) Table() *tcp.Table { return t.table }
@@ -184,7 +203,7 @@ func (t *Transport) Expire(now clock.Time) {
 // not reported before a link gives back its frame.
 func (t *Transport) HasOutput() bool { return t.table.HasOutput() }
 func (t *Transport) HasFacts() bool {
-	return len(t.ready) > 0 || len(t.done) > 0 || t.table.HasEvents() || len(t.looped) > 0
+	return len(t.ready) > 0 || len(t.done) > 0 || t.table.HasEvents() || len(t.looped) > 0 || t.hasRefused.Load()
 }
 func (t *Transport) AwaitsLinks() bool { return t.awaited > 0 }
 
@@ -240,6 +259,7 @@ func (t *Transport) ReleaseClaims() {
 
 // ReleaseAll gives the pool back all that is left, after the links and the stack were closed.
 func (t *Transport) ReleaseAll() {
+	t.transit.closeRing(t)
 	t.takeEvents()
 	for i := range t.pieces {
 		if p := &t.pieces[i]; !p.packet.IsZero() && p.packet.Valid() { // what the stack had queued it has freed
