@@ -269,7 +269,8 @@ func (s *server) settles(t *testing.T, idle int) {
 	require.Equal(t, idle, fds, "descriptors of the server")
 }
 
-// idleDescriptors is how many descriptors the server has when it has opened all of its own: the statistics open theirs beside the first connections.
+// idleDescriptors is how many descriptors the server has when it has opened all of its own: the statistics open theirs beside the first
+// connections.
 func (s *server) idleDescriptors() (n int) {
 	for same := 0; same < 20; time.Sleep(25 * time.Millisecond) {
 		if now := s.descriptors(); now == n {
