@@ -36,3 +36,14 @@ func TestVersionCommand(t *testing.T) {
 	require.Empty(t, errs)
 	require.Regexp(t, `^xtstat .*, go1\.`, out)
 }
+
+// A time that cannot be read is named also where no process publishes anything.
+func TestABadTimeIsNamedFirst(t *testing.T) {
+	for _, view := range []string{"why", "events", "history"} {
+		for _, bad := range [][2]string{{"--at", "yesterday"}, {"--window", "-2s"}} {
+			_, errs, code := run(view, "-k", t.TempDir(), bad[0], bad[1])
+			require.NotZero(t, code)
+			require.Contains(t, errs, bad[1], view)
+		}
+	}
+}
