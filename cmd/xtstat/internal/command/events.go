@@ -35,6 +35,9 @@ var endOfTime = time.Unix(1<<40, 0)
 
 // events prints the events of the process's journal that the window and the kinds select (no kinds: all), the oldest first.
 func events(c *cobra.Command, t *target, w *window, kinds []string) error {
+	if err := w.check(); err != nil {
+		return err
+	}
 	r, err := t.open()
 	if err != nil {
 		return err
@@ -52,7 +55,7 @@ func events(c *cobra.Command, t *target, w *window, kinds []string) error {
 	from, to := time.Time{}, endOfTime
 	if w.at != "" {
 		if from, to, err = w.bounds(p); err != nil {
-			return usageError{err}
+			return err
 		}
 	}
 	return writeEvents(c.OutOrStdout(), r, from, to, kinds, t.json)
@@ -109,14 +112,15 @@ func (w *window) flags(f *pflag.FlagSet, around time.Duration) {
 
 // openWindow opens the file of the process, and says from when to when the window goes in it.
 func (t *target) openWindow(w *window) (r *stats.Reader, from, to time.Time, err error) {
+	if err = w.check(); err != nil {
+		return nil, from, to, err
+	}
 	if r, err = t.open(); err != nil {
 		return nil, from, to, err
 	}
 	p, err := r.Process()
 	if err == nil {
-		if from, to, err = w.bounds(p); err != nil {
-			err = usageError{err}
-		}
+		from, to, err = w.bounds(p)
 	}
 	if err != nil {
 		_ = r.Close()
@@ -125,7 +129,15 @@ func (t *target) openWindow(w *window) (r *stats.Reader, from, to time.Time, err
 	return r, from, to, nil
 }
 
-// bounds is the window's begin and end. A time of day is the last one there was while the process ran.
+// check says what is wrong with the window, before a process is looked for.
+func (w *window) check() error {
+	if _, _, err := w.bounds(stats.Process{}); err != nil {
+		return usageError{err}
+	}
+	return nil
+}
+
+// bounds is the window's begin and end, of a window that was checked. A time of day is the last one there was while the process ran.
 func (w *window) bounds(p stats.Process) (from, to time.Time, err error) {
 	if w.around < 0 {
 		return from, to, fmt.Errorf("window %v: want 0 or more", w.around)
