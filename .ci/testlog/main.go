@@ -1,6 +1,7 @@
 // Command testlog reads what go test -json writes and prints a line for each package that passed, and what failed tests and packages have
 // printed. With -rings it notes on which kinds of ring each test that passed has run: conf's TestFromVMA holds the rows of
-// docs/from-vma.md against that. CI and scripts/test-rings.sh run it.
+// docs/from-vma.md against that. With -failed it writes a line for each test that failed, its package and name, so that CI can run it once more
+// with nothing beside it. CI and scripts/test-rings.sh run it.
 //
 // A test has run on a kind of ring if its package is the driver's, if a part of its name is the kind, or if it says so (testing.T.Attr).
 package main
@@ -8,8 +9,10 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"slices"
@@ -25,9 +28,10 @@ var driverOf = map[string]string{"ring/uring": "uring", "ring/epoll": "epoll", "
 const module = "github.com/socketxtreme/socketxtreme/"
 
 func main() {
-	to := flag.String("rings", "", "the `file` to write the kinds of ring of each test to")
+	to := flag.String("rings", "", "the `file` to add the kinds of ring of each test to")
+	failed := flag.String("failed", "", "the `file` to write the tests that failed to")
 	flag.Parse()
-	if err := run(*to); err != nil {
+	if err := run(*to, *failed); err != nil {
 		fmt.Fprintln(os.Stderr, "testlog:", err)
 		os.Exit(1)
 	}
@@ -44,14 +48,19 @@ func summary(lines []string) string {
 	return lines[len(lines)-1]
 }
 
-// run prints what the package's comment says, from the events on standard input. It writes to the file to, unless that is empty, a line for each
-// test that passed: its name, and the kinds of ring that it has run on.
-func run(to string) error {
+// run prints what the package's comment says, from the events on standard input. It adds to the file rings, unless that is empty, a line for each
+// test that passed: its name, and the kinds of ring that it has run on. It writes to the file failed, unless that is empty, a line for each test
+// that failed: its package and, unless more than a test failed (the process ended, or there was a data race), its name.
+func run(rings, failed string) error {
 	in := bufio.NewScanner(os.Stdin)
 	in.Buffer(nil, 64<<20)
 	output := map[[2]string][]string{} // of tests under way
 	attrs := map[[2]string][]string{}
-	rings := map[string]map[string]bool{}
+	ran, err := readKinds(rings)
+	if err != nil {
+		return err
+	}
+	failures := map[string][]string{} // by package; an empty name: the package
 	for in.Scan() {
 		var e event
 		if json.Unmarshal(in.Bytes(), &e) != nil {
@@ -66,6 +75,9 @@ func run(to string) error {
 			} else if !noise(e.Output) {
 				output[key] = append(output[key], e.Output)
 			}
+			if strings.HasPrefix(e.Output, "panic: ") || strings.HasPrefix(e.Output, "fatal error: ") || strings.Contains(e.Output, "DATA RACE") {
+				failures[e.Package] = append(failures[e.Package], "")
+			}
 		case "attr":
 			if e.Key == "ring" {
 				attrs[key] = append(attrs[key], e.Value)
@@ -73,6 +85,9 @@ func run(to string) error {
 		case "fail":
 			fmt.Print(strings.Join(output[key], ""))
 			delete(output, key)
+			if test, _, of := strings.Cut(e.Test, "/"); !of && (test != "" || len(failures[e.Package]) == 0) {
+				failures[e.Package] = append(failures[e.Package], test)
+			}
 		case "skip":
 			if e.Test == "" {
 				fmt.Print(summary(output[key]))
@@ -86,25 +101,69 @@ func run(to string) error {
 			}
 			delete(output, key)
 			name := e.Test
-			if rings[name] == nil {
-				rings[name] = map[string]bool{}
+			if ran[name] == nil {
+				ran[name] = map[string]bool{}
 			}
 			if kind := driverOf[strings.TrimPrefix(e.Package, module)]; kind != "" {
-				rings[name][kind] = true
+				ran[name][kind] = true
 			}
 			for _, part := range append(strings.Split(name, "/")[1:], attrs[key]...) {
 				if part == "uring" || part == "epoll" || part == "offload" {
-					rings[name][part] = true
+					ran[name][part] = true
 				}
 			}
 		}
 	}
-	if err := in.Err(); err != nil || to == "" {
+	if err := in.Err(); err != nil {
 		return err
 	}
-	var b strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(rings)) {
-		fmt.Fprintf(&b, "%s\t%s\n", name, strings.Join(slices.Sorted(maps.Keys(rings[name])), " "))
+	if err := writeFailed(failed, failures); err != nil {
+		return err
 	}
-	return os.WriteFile(to, []byte(b.String()), 0o644)
+	return writeKinds(rings, ran)
+}
+
+// readKinds is what an earlier run has written; nothing if there was none.
+func readKinds(name string) (map[string]map[string]bool, error) {
+	ran := map[string]map[string]bool{}
+	text, err := os.ReadFile(name)
+	if err != nil && name != "" && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	for line := range strings.Lines(string(text)) {
+		test, kinds, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
+		ran[test] = map[string]bool{}
+		for _, kind := range strings.Fields(kinds) {
+			ran[test][kind] = true
+		}
+	}
+	return ran, nil
+}
+
+func writeKinds(name string, ran map[string]map[string]bool) error {
+	if name == "" {
+		return nil
+	}
+	var b strings.Builder
+	for _, test := range slices.Sorted(maps.Keys(ran)) {
+		fmt.Fprintf(&b, "%s\t%s\n", test, strings.Join(slices.Sorted(maps.Keys(ran[test])), " "))
+	}
+	return os.WriteFile(name, []byte(b.String()), 0o644)
+}
+
+func writeFailed(name string, failures map[string][]string) error {
+	if name == "" {
+		return nil
+	}
+	var b strings.Builder
+	for _, pkg := range slices.Sorted(maps.Keys(failures)) {
+		if slices.Contains(failures[pkg], "") {
+			fmt.Fprintln(&b, pkg)
+			continue
+		}
+		for _, test := range failures[pkg] {
+			fmt.Fprintf(&b, "%s %s\n", pkg, test)
+		}
+	}
+	return os.WriteFile(name, []byte(b.String()), 0o644)
 }
