@@ -109,6 +109,7 @@ var onlyIn = map[string][]string{
 	"github.com/prometheus/":      {"stats/metrics", "cmd/xtstat"},
 	"github.com/gdamore/tcell/":   {"cmd/xtstat"},
 	"github.com/safchain/ethtool": {"cmd/xtstat"},
+	"github.com/google/nftables":  {"internal/testnet/firewall"},
 	module + "stats/metrics":      {"cmd/xtstat"},
 }
 

@@ -9,6 +9,8 @@ import (
 	"github.com/cilium/ebpf/link"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/internal/testnet/firewall"
 )
 
 // cause is something that happens to the feed.
@@ -37,7 +39,7 @@ var causes = []cause{
 	{name: "a queue that no ring serves", place: "card", queues: 2, diverts: true, environment: []string{"SX_OFFLOAD_INTERFACES=" + device + ":0", "SX_OFFLOAD_XDP_MODE=native"},
 		inject: strayQueue},
 	{name: "program displaced", place: "kernel", diverts: true, inject: displace},
-	{name: "nft drop", place: "kernel", kernelRing: true, inject: firewall},
+	{name: "nft drop", place: "kernel", kernelRing: true, inject: dropByRule},
 	{name: "ring full", place: "application", inject: stall},
 	{name: "no buffers, because they are held", place: "application", inject: holdBuffers, environment: []string{"VMA_RX_WRE=512"}},
 	{name: "budget", place: "socket", ofAudit: true, inject: spendBudget},
@@ -147,16 +149,16 @@ func displace(g *game, a *answer) error {
 	})
 }
 
-// firewall: a rule drops the feed for a while.
-func firewall(g *game, a *answer) error {
+// dropByRule: a rule of a firewall drops the feed for a while.
+func dropByRule(g *game, a *answer) error {
 	return g.world.victim(func() error {
 		a.Begin = time.Now()
-		if err := dropUDP(); err != nil {
+		if err := firewall.DropUDP("gameday"); err != nil {
 			return err
 		}
 		time.Sleep(time.Duration(g.size) * time.Millisecond)
 		a.End = time.Now()
-		return dropNothing()
+		return firewall.Remove("gameday")
 	})
 }
 
