@@ -2,6 +2,8 @@ package xtreme_test
 
 import (
 	"net"
+	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -86,12 +88,35 @@ func TestMSSOfOwnTCP(t *testing.T) {
 	}
 }
 
-// VMA_TCP_TIMESTAMP_OPTION: 0 refuses timestamps, 1 has them, 2 is what the kernel does.
+// VMA_TCP_TIMESTAMP_OPTION: 0 refuses timestamps, 1 has them, 2 is what the kernel's setting was when the ring was made; on accepted connections
+// and on dialled ones.
 func TestTimestampsOfOwnTCP(t *testing.T) {
 	const optionTimestamps = 1 // TCPI_OPT_TIMESTAMPS
-	for value, want := range []uint8{0, optionTimestamps, optionTimestamps} {
-		w, _, peer := connected(t, func(s *conf.Settings) { s.OwnTCP.Timestamps = value })
-		w.Equal(want, w.info(peer).Options&optionTimestamps, "%d", value)
+	for kernel, has := range []uint8{0, optionTimestamps, optionTimestamps} {
+		for value, want := range []uint8{0, optionTimestamps, has} {
+			w := newCabled(t)
+			setKernel := func(on int) { // in this thread's namespace
+				w.NoError(os.WriteFile("/proc/sys/net/ipv4/tcp_timestamps", []byte(strconv.Itoa(on)), 0))
+			}
+			setKernel(kernel)
+			w.engine = w.newEngine(ownTCP, func(s *conf.Settings) { s.OwnTCP.Timestamps = value })
+			w.poller = w.newPoller("timestamps")
+			l := w.listenTCP(w.world, w.at(0))
+			setKernel(boolean(kernel == 0)) // too late
+			peer := w.dialFromPeer(w.world, l.LocalAddr())
+			w.accept(l)
+			listener := w.listenInPeer()
+			dialled, err := w.poller.DialTCP(addr(listener.Addr()), xtreme.DialConfig{})
+			w.NoError(err)
+			w.event(dialled, xtreme.EventOut)
+			w.poll()
+			caller, err := listener.AcceptTCP()
+			w.NoError(err)
+			for _, c := range []*net.TCPConn{peer, caller} {
+				w.Equal(want, w.info(c).Options&optionTimestamps, "VMA_TCP_TIMESTAMP_OPTION=%d, tcp_timestamps=%d", value, kernel)
+			}
+			w.NoError(caller.Close())
+		}
 	}
 }
 

@@ -21,22 +21,37 @@ func realtime(t *testing.T) int64 {
 
 // The kernel stamps a datagram over loopback inside the call that sends it. So a stamp lies between the beginning and the end of that call, on
 // the ring as on a kernel socket that has SO_TIMESTAMPING and gets the same traffic; also when nobody polls for 5 ms, because the stamp is the
-// kernel's and not the poll's. A stamp outside is a fault where the kernel socket has none.
+// kernel's and not the poll's. A stamp outside is a fault where the kernel socket has none. Loopback is no card that stamps: where one is asked
+// for, by VMA_HW_TS_CONVERSION or by the configuration, the stamps are the same, and the path says that there is none.
 func TestArrivalTimes(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
-		for _, stopped := range []bool{false, true} {
-			ours, theirs, all := stampsOutside(newWorld(t, kind), stopped)
-			t.Logf("outside of their send: %d of %d here, %d at the kernel socket; stopped: %v", ours, all, theirs, stopped)
-			require.LessOrEqual(t, ours, theirs)
+		for _, c := range []struct {
+			stopped  bool
+			cardTime int
+			socket   xtreme.UDPConfig
+			asked    bool
+		}{
+			{}, {stopped: true}, {cardTime: 3, asked: true}, {socket: xtreme.UDPConfig{HardwareTimestamps: xtreme.Ptr(ring.HardwareTimestampsSync)}, asked: true},
+			{cardTime: 3, socket: xtreme.UDPConfig{HardwareTimestamps: xtreme.Ptr(ring.HardwareTimestampsOff)}},
+		} {
+			c.socket.Timestamps, c.socket.LargestDatagram = true, 2048
+			w := worldWith(t, func(s *conf.Settings) { s.CardTime = c.cardTime })
+			s := w.udp(loopback, c.socket)
+			require.Equal(t, c.asked, has(s.Path(), "card.no_stamps"), "%v", s.Path())
+			ours, theirs, all := stampsOutside(w, s, c.stopped)
+			t.Logf("outside of their send: %d of %d here, %d at the kernel socket; %+v", ours, all, theirs, c)
+			if c.cardTime == 0 && !c.asked {
+				require.LessOrEqual(t, ours, theirs)
+			}
+			require.Less(t, ours, all/2)
 			require.Less(t, theirs, all/2, "the kernel socket's stamps say nothing here")
 		}
 	})
 }
 
 // stampsOutside counts the stamps of the ring and of a kernel socket that lie outside of the call that sent their datagram.
-func stampsOutside(w *world, stopped bool) (here, there, all int) {
+func stampsOutside(w *world, s *xtreme.Socket, stopped bool) (here, there, all int) {
 	t := w.t
-	s := w.udp(loopback, xtreme.UDPConfig{Timestamps: true, LargestDatagram: 2048})
 	kernel := newStampedPeer(t)
 	type interval struct{ begin, end int64 }
 	send := func(c *net.UDPConn) (call interval) {
