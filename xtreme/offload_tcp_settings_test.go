@@ -2,16 +2,19 @@ package xtreme_test
 
 import (
 	"net"
+	"net/netip"
 	"os"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
@@ -86,6 +89,79 @@ func TestMSSOfOwnTCP(t *testing.T) {
 			w.LessOrEqual(w.info(peer).Rcv_mss, c.want-timestamps, "what comes")
 		})
 	}
+}
+
+// The MSS that our own TCP announces is that of the route, or its MTU without headers, within the settings. It is the same on accepted and on
+// dialled connections, and, as far as it is by the route, what the kernel's TCP announces. What it sends fits the path as well.
+func TestAnnouncedMSS(t *testing.T) {
+	for name, c := range map[string]struct {
+		mtu, advMSS     int // of the route to the peer
+		set             func(*conf.Settings)
+		announced, sent uint32
+	}{
+		"VMA_MSS beside VMA_MTU": {set: func(s *conf.Settings) { s.MSS, s.MTU = 1000, 500 }, announced: 460, sent: 460},
+		"VMA_MSS beside mtu":     {mtu: 900, set: func(s *conf.Settings) { s.MSS = 1000 }, announced: 860, sent: 860},
+		"VMA_MSS beside advmss":  {advMSS: 700, set: func(s *conf.Settings) { s.MSS = 600 }, announced: 600, sent: 600},
+		"mtu":                    {mtu: 900, announced: 860, sent: 860},
+		"advmss":                 {advMSS: 700, announced: 700, sent: 1460},
+		"advmss beyond mtu":      {mtu: 900, advMSS: 1200, announced: 1200, sent: 860},
+		"neither":                {announced: 1460, sent: 1460},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, own := range []bool{true, false} {
+				if !own && c.set != nil {
+					continue
+				}
+				w := &cabled{net: testnet.New(t, testnet.Pair{}), world: &world{Assertions: require.New(t), t: t, room: 64}}
+				w.setRoute(c.mtu, c.advMSS)
+				w.engine = w.newEngine(func(s *conf.Settings) {
+					if s.Offload.TCP = own; c.set != nil {
+						c.set(s)
+					}
+				})
+				w.poller = w.newPoller("announced")
+
+				l, err := w.poller.ListenTCP(w.at(0), xtreme.ListenConfig{})
+				w.NoError(err)
+				peer := w.dialFromPeer(w.world, l.LocalAddr())
+				accepted := w.accept(l)
+				listener := w.listenInPeer()
+				dialled, err := w.poller.DialTCP(addr(listener.Addr()), xtreme.DialConfig{})
+				w.NoError(err)
+				w.event(dialled, xtreme.EventOut)
+				w.poll()
+				caller, err := listener.AcceptTCP()
+				w.NoError(err)
+				t.Cleanup(func() { _ = caller.Close() })
+				const timestamps = 12
+				w.Equal(c.announced-timestamps, w.info(peer).Snd_mss, "announced when a connection was accepted, own=%v", own)
+				w.Equal(c.announced-timestamps, w.info(caller).Snd_mss, "announced by a dial, own=%v", own)
+				if !own {
+					continue
+				}
+				for _, s := range []*xtreme.Socket{accepted, dialled} {
+					w.NoError(s.SetNoDelay(true)) // the last segment leaves too
+					before := counter(s.Ring(), "tcp.segments_out")
+					const bytes = 4000
+					_, err = s.Send(make([]byte, bytes))
+					w.NoError(err)
+					w.NoError(w.poller.Flush())
+					full := uint64(c.sent - timestamps)
+					w.Equal((bytes+full-1)/full, counter(s.Ring(), "tcp.segments_out")-before, "segments of %s", s.LocalAddr())
+				}
+			}
+		})
+	}
+}
+
+// setRoute gives the route to the peer's network an MTU and an MSS to announce; 0: none.
+func (w *cabled) setRoute(mtu, advMSS int) {
+	w.t.Helper()
+	l, err := netlink.LinkByName(w.net.Device(0))
+	w.NoError(err)
+	to := netip.PrefixFrom(w.net.Local(0), 24).Masked()
+	w.NoError(netlink.RouteReplace(&netlink.Route{Dst: &net.IPNet{IP: to.Addr().AsSlice(), Mask: net.CIDRMask(to.Bits(), 32)},
+		LinkIndex: l.Attrs().Index, Scope: netlink.SCOPE_LINK, Src: w.net.Local(0).AsSlice(), Protocol: unix.RTPROT_KERNEL, MTU: mtu, AdvMSS: advMSS}))
 }
 
 // VMA_TCP_TIMESTAMP_OPTION: 0 refuses timestamps, 1 has them, 2 is what the kernel's setting was when the ring was made; on accepted connections
