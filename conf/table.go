@@ -196,7 +196,7 @@ var socketParameters = []Parameter{
 		access: text(func(s *Settings) *string { return &s.Congestion }, "0, 1, 2 or the name of an algorithm", parseCongestion)},
 	{Name: "VMA_MSS", Title: "MSS", Field: "MSS", State: Works,
 		Effect: "the largest TCP segment that is announced and sent, its options counted with the payload, on sockets that pollers open and " +
-			"on those that such listeners accept; adopted ones keep what they have; 0: by VMA_MTU, or without that by the interface; the kernel's TCP also by the route (mtu, advmss)",
+			"on those that such listeners accept; adopted ones keep what they have; 0: by VMA_MTU, or without that by the interface and the route (mtu, advmss)",
 		access: zeroOr(func(s *Settings) *int { return &s.MSS }, leastMSS, mostMSS)},
 	Parameter{Name: "VMA_MTU", Title: "MTU", Field: "MTU", State: Partly,
 		Effect: "the longest IP packet that an offloaded ring sends where the interface does not allow less: longer datagrams leave in " +

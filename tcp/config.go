@@ -4,14 +4,17 @@ import (
 	"fmt"
 
 	"github.com/socketxtreme/socketxtreme/internal/clock"
+	"github.com/socketxtreme/socketxtreme/internal/wire"
 )
 
 // Config is what all connections of a table share. The zero value of a field takes the default that its comment gives.
 type Config struct {
 	// Random gives keys: of initial sequence numbers, cookies, ports, timestamps and hashes. It is required.
 	Random func() uint64
-	// MTU of interfaces, where neither Dial nor a SYN's Segment says it: 1500.
+	// MTU of paths, where neither Dial nor Path says it: 1500.
 	MTU int
+	// Path, unless nil, is asked when a listener answers a SYN: what the host knows of the path back, which segments with these fields take.
+	Path func(local, remote wire.Addr, tos, ttl uint8) Path
 	// MaxConns bounds the records of connections: 1<<22. MaxHalfOpen bounds those of SYNs that were answered, for each listener: 4096.
 	MaxConns, MaxHalfOpen int
 	// MaxOrphans bounds connections that the application has closed and that still send what is queued, or wait for the peer's FIN: 1<<16. At
@@ -198,4 +201,5 @@ const (
 	maxScale   = 14      // RFC 7323 section 2.3
 	defaultMSS = 536     // RFC 9293 MUST-15
 	minMSS     = 48      // a peer's smaller one counts as this: with less a segment is all header
+	leastOffer = 28      // and the least of ours: by minMTU
 )

@@ -46,8 +46,9 @@ type conn struct {
 	full    uint8  // and full segments among them
 	tries   uint8  // time-outs in a row
 	dupAcks uint8
-	quick   uint8 // segments that are acknowledged at once, at the start
-	probes  uint8 // keepalive probes that were not answered
+	quick   uint8  // segments that are acknowledged at once, at the start
+	probes  uint8  // keepalive probes that were not answered
+	advMSS  uint16 // Path.AdvMSS
 
 	sender, reassembly uint32 // places of the side records, from 1 on; 0: none
 
@@ -145,6 +146,14 @@ func (c *conn) payloadLimit() int {
 		return int(c.mss) - 12
 	}
 	return int(c.mss)
+}
+
+// fullSegment is the least payload of a received segment that counts as a full one: what our SYN announced, or less where we send no more.
+func (c *conn) fullSegment() int {
+	if less := int(c.mss) - int(c.advMSS); c.advMSS != 0 && less > 0 {
+		return c.payloadLimit() - less
+	}
+	return c.payloadLimit()
 }
 
 // connChunk is how many records are made at a time: 64 KiB, so that a table that grows never pauses.

@@ -44,7 +44,8 @@ func (t *Table) sendCookie(l *listener, s *Segment) {
 	epoch := epochOf(t.now)
 	t.cookieEpoch = epoch
 	h := halfOpen{local: s.Local, remote: s.Remote, irs: s.Seq, iss: t.cookie(s.Local, s.Remote, s.Seq, epoch, class),
-		listener: t.listening(s.Local), mtu: t.mtuOf(s), flags: offers(settings, s)}
+		listener: t.listening(s.Local), flags: offers(settings, s)}
+	h.mtu, h.advMSS = t.pathBack(s, settings)
 	if h.flags&handshakeTS == 0 {
 		h.flags = 0 // nothing carries the rest
 	} else {
@@ -92,8 +93,9 @@ func (t *Table) arrivesCookie(id ListenerID, s *Segment) (kept bool, d wire.Drop
 	if !t.enter(s.Local, s.Remote) {
 		return false, wire.TCPMoving
 	}
-	h := halfOpen{local: s.Local, remote: s.Remote, irs: irs, iss: iss, listener: id, mss: cookieSizes[class], mtu: t.mtuOf(s)}
+	h := halfOpen{local: s.Local, remote: s.Remote, irs: irs, iss: iss, listener: id, mss: cookieSizes[class]}
 	settings := &t.settings[l.settings].s
+	h.mtu, h.advMSS = t.pathBack(s, settings)
 	if settings.Timestamps && s.Options.Has&wire.TCPHasTimestamps != 0 {
 		state := s.Options.TSEcho
 		h.flags, h.tsRecent = handshakeTS, s.Options.TSValue

@@ -13,6 +13,7 @@ type halfOpen struct {
 	tsRecent      uint32
 	listener      ListenerID
 	mss, mtu      uint16
+	advMSS        uint16 // Path.AdvMSS
 	scale         uint8
 	flags         handshakeFlags
 	tries         uint8
@@ -71,7 +72,8 @@ func (t *Table) answerSyn(id ListenerID, s *Segment) wire.Drop {
 	}
 	settings := &t.settings[l.settings].s
 	h := halfOpen{local: s.Local, remote: s.Remote, irs: s.Seq, iss: t.initialSequence(t.now, s.Local, s.Remote), listener: id,
-		mss: peerMSS(s), mtu: t.mtuOf(s), answered: t.now, flags: handshakeLive | handshakeSend}
+		mss: peerMSS(s), answered: t.now, flags: handshakeLive | handshakeSend}
+	h.mtu, h.advMSS = t.pathBack(s, settings)
 	h.flags |= offers(settings, s)
 	if h.flags&handshakeTS != 0 {
 		h.tsRecent = s.Options.TSValue
@@ -87,12 +89,13 @@ func (t *Table) answerSyn(id ListenerID, s *Segment) wire.Drop {
 	return wire.Accept
 }
 
-// mtuOf is the MTU of the interface that a SYN came in on, or Config.MTU where the transport did not say.
-func (t *Table) mtuOf(s *Segment) uint16 {
-	if s.MTU != 0 {
-		return max(s.MTU, minMTU)
+// pathBack is what the host knows of the path to the peer of a handshake with these settings.
+func (t *Table) pathBack(s *Segment, settings *Settings) (mtu, advMSS uint16) {
+	var p Path
+	if t.config.Path != nil {
+		p = t.config.Path(s.Local.Addr, s.Remote.Addr, settings.TOS, settings.TTL)
 	}
-	return uint16(t.config.MTU)
+	return t.sizes(p)
 }
 
 // offers are the options that the peer's SYN offers and the settings allow: what the SYN and ACK agrees to. ECN is agreed to whatever the
@@ -208,7 +211,7 @@ func (t *Table) putSynAck(h *halfOpen, s *Segment) {
 	*s = Segment{Local: h.local, Remote: h.remote, Seq: h.iss, Ack: h.irs + 1, Flags: wire.TCPSyn | wire.TCPAck, Conn: NoID,
 		TTL: settings.TTL, TOS: settings.TOS, MayFrag: !settings.PathMTU, Window: uint16(min(settings.ReceiveBuffer, 0xffff))}
 	o := &s.Options
-	o.Has, o.MSS = wire.TCPHasMSS, offeredMSS(settings, h.mtu)
+	o.Has, o.MSS = wire.TCPHasMSS, offeredMSS(settings, h.mtu, h.advMSS)
 	if h.flags&handshakeSACK != 0 {
 		o.Has |= wire.TCPHasSACKPermitted
 	}
@@ -363,7 +366,7 @@ func (t *Table) accept(h *halfOpen, s *Segment) (kept bool, d wire.Drop) {
 	c.rcvAdv = c.rcvNxt.Add(min(settings.ReceiveBuffer, 0xffff))
 	c.tsOffset = t.timestampOffset(h.local, h.remote)
 	c.tsRecent, c.tsRecentAt = h.tsRecent, seconds(t.now)
-	c.peerMSS, c.pathMTU = h.mss, h.mtu
+	c.peerMSS, c.pathMTU, c.advMSS = h.mss, h.mtu, h.advMSS
 	if h.flags&handshakeTS != 0 {
 		c.flags |= flagTS
 	}

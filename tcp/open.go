@@ -9,7 +9,7 @@ import (
 type Dial struct {
 	Local, Remote Endpoint // local port 0: chosen by RFC 6056 section 3.3.3; the address is the caller's choice
 	User          uint64   // in each event
-	MTU           int      // of the path; 0: Config.MTU
+	Path          Path
 	Settings      Settings
 }
 
@@ -48,15 +48,12 @@ func (t *Table) Connect(now clock.Time, d Dial) (ID, error) {
 	if !t.enter(d.Local, d.Remote) {
 		return NoID, ErrInUse
 	}
-	mtu := d.MTU
-	if mtu == 0 {
-		mtu = t.config.MTU
-	}
 	id, c := t.open(d.Local, d.Remote, t.intern(d.Settings))
 	c.user = d.User
 	c.una, c.nxt, c.end = iss, iss+1, iss+1
 	c.tsOffset = t.timestampOffset(d.Local, d.Remote)
-	c.peerMSS, c.pathMTU = defaultMSS, uint16(min(max(mtu, minMTU), 65535))
+	c.peerMSS = defaultMSS
+	c.pathMTU, c.advMSS = t.sizes(d.Path)
 	t.fitMSS(c)
 	c.rcvScale = scaleOf(&d.Settings)
 	c.become(SynSent)
@@ -78,12 +75,15 @@ func (t *Table) fitMSS(c *conn) {
 	if most := t.settingsOf(c).MaxSegment; most > 0 {
 		mss = min(mss, int(most))
 	}
-	c.mss = uint16(max(mss, minMSS-20))
+	c.mss = uint16(max(mss, leastOffer))
 }
 
-// offeredMSS is what a SYN offers: RFC 9293 MUST-14, SHLD-6.
-func offeredMSS(s *Settings, mtu uint16) uint16 {
-	mss := uint16(max(int(mtu)-wire.IPv4Len-wire.TCPLen, minMSS-20))
+// offeredMSS is what a SYN offers: RFC 9293 MUST-14, SHLD-6. advMSS is Path.AdvMSS.
+func offeredMSS(s *Settings, mtu, advMSS uint16) uint16 {
+	mss := advMSS
+	if mss == 0 {
+		mss = uint16(max(int(mtu)-wire.IPv4Len-wire.TCPLen, leastOffer))
+	}
 	if s.MaxSegment > 0 {
 		mss = min(mss, s.MaxSegment)
 	}
@@ -97,7 +97,7 @@ func (t *Table) putSyn(id ID, c *conn, s *Segment) {
 		MayFrag: !settings.PathMTU}
 	s.Window = uint16(min(settings.ReceiveBuffer, 0xffff)) // not scaled: RFC 7323 section 2.2
 	o := &s.Options
-	o.Has, o.MSS = wire.TCPHasMSS, offeredMSS(settings, c.pathMTU)
+	o.Has, o.MSS = wire.TCPHasMSS, offeredMSS(settings, c.pathMTU, c.advMSS)
 	sack, scale, ts := settings.SACK, settings.WindowScale >= 0, settings.Timestamps
 	if c.state == SynReceived {
 		s.Flags |= wire.TCPAck

@@ -428,24 +428,40 @@ func TestSynFlood(t *testing.T) {
 	s.state(Established)
 }
 
-// RFC 9293 MUST-67, SHLD-6: the offer follows the interface.
-func TestOfferedMSSFollowsTheMTU(t *testing.T) {
-	plain := func(s *Settings, c *Config) { s.MaxSegment = 0; c.MTU = 1500 }
-	s := newScript(t, plain)
-	_, err := s.table.Connect(s.now, Dial{Local: us1, Remote: them, MTU: 9000, Settings: s.settings})
-	require.NoError(t, err)
-	s.collect()
-	require.EqualValues(t, 8960, s.last().Options.MSS)
+// RFC 9293 MUST-67, SHLD-6: the offer follows the path: its MTU, or what the host says of it.
+func TestOfferedMSSFollowsThePath(t *testing.T) {
+	for _, c := range []struct {
+		path Path
+		want uint16
+		most int // the payload of a segment to a peer that takes 9,000 bytes
+	}{
+		{Path{}, 1460, 1460}, {Path{MTU: 9000}, 8960, 8960}, {Path{MTU: 1280}, 1240, 1240},
+		{Path{MTU: 9000, AdvMSS: 700}, 700, 8960}, {Path{MTU: 1280, AdvMSS: 1400}, 1400, 1240}, {Path{AdvMSS: 1}, 28, 1460},
+	} {
+		plain := func(s *Settings, _ *Config) { s.MaxSegment = 0 }
+		s := newScript(t, plain)
+		_, err := s.table.Connect(s.now, Dial{Local: us1, Remote: them, Path: c.path, Settings: s.settings})
+		require.NoError(t, err)
+		s.collect()
+		require.Equal(t, c.want, s.last().Options.MSS)
 
-	s = newScript(t, plain)
-	s.listen()
-	s.in("S 0:0 mss 9000")
-	require.EqualValues(t, 1460, s.last().Options.MSS)
-	g := s.parse("S 0:0 mss 9000")
-	g.Remote.Port, g.MTU = 9, 1280
-	s.table.Input(s.now, &g)
-	s.collect()
-	require.EqualValues(t, 1240, s.last().Options.MSS)
+		for _, cookies := range []CookiePolicy{CookiesNever, CookiesAlways} {
+			s = newScript(t, plain, func(s *Settings, x *Config) {
+				s.TOS, s.TTL, x.Cookies = 0xb8, 7, cookies
+				x.Path = func(local, remote wire.Addr, tos, ttl uint8) Path {
+					require.Equal(t, []any{us1.Addr, them.Addr, uint8(0xb8), uint8(7)}, []any{local, remote, tos, ttl})
+					return c.path
+				}
+			})
+			s.listen()
+			s.in("S 0:0 mss 9000")
+			require.Equal(t, c.want, s.last().Options.MSS)
+			s.in(". 1:1 ack 1")
+			info, ok := s.table.Info(s.id)
+			require.True(t, ok)
+			require.Equal(t, c.most, info.MSS)
+		}
+	}
 }
 
 // RFC 9293 MUST-48, MUST-49.

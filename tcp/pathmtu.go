@@ -5,6 +5,23 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/wire"
 )
 
+// Path is what the host knows of the path to a peer when a connection begins.
+type Path struct {
+	MTU    int // the longest packet that need not be fragmented; 0: Config.MTU
+	AdvMSS int // the segment size that our SYN announces (advmss of Linux's routes); 0: MTU without headers
+}
+
+// sizes are the fields of a record that begins with a path.
+func (t *Table) sizes(p Path) (mtu, advMSS uint16) {
+	if p.MTU == 0 {
+		p.MTU = t.config.MTU
+	}
+	if p.AdvMSS != 0 {
+		advMSS = uint16(min(max(p.AdvMSS, leastOffer), 65535))
+	}
+	return uint16(min(max(p.MTU, minMTU), 65535)), advMSS
+}
+
 // NetworkError is an ICMP error that quotes a segment of this host.
 type NetworkError struct {
 	Local, Remote Endpoint // of the quoted segment, which this host sent

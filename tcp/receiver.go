@@ -85,12 +85,13 @@ func (t *Table) deliver(id ID, c *conn, p Payload) {
 // ackPolicy says when data in order is acknowledged: RFC 9293 section 3.8.6.3, RFC 5681 section 4.2.
 func (t *Table) ackPolicy(c *conn, p Payload) {
 	s := t.settingsOf(c)
-	if int(p.Length) >= c.payloadLimit() {
-		c.full = uint8(min(int(c.full)+int(p.Length)/c.payloadLimit(), 255))
+	full := c.fullSegment()
+	if int(p.Length) >= full {
+		c.full = uint8(min(int(c.full)+int(p.Length)/full, 255))
 	}
 	switch {
 	case s.QuickAck, c.reassembly != 0, c.has(flagFinReceived), c.full >= s.AckEvery,
-		int(c.unacked) >= int(s.AckEvery)*c.payloadLimit(), // RFC 5681 section 4.2: of small segments as many bytes
+		int(c.unacked) >= int(s.AckEvery)*full, // RFC 5681 section 4.2: of small segments as many bytes
 		s.AckBytes > 0 && c.unacked >= s.AckBytes:
 		c.flags |= flagAckNow
 	case c.quick > 0:

@@ -62,8 +62,7 @@ type Segment struct {
 
 	// Of received segments:
 
-	Group bool   // the packet was addressed to more than one host, or came from such an address
-	MTU   uint16 // of the interface that a SYN came in on; 0: Config.MTU
+	Group bool // the packet was addressed to more than one host, or came from such an address
 
 	// Of segments to send:
 

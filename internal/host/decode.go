@@ -201,8 +201,11 @@ func decodeRoute(b []byte) (r Route, ok bool, err error) {
 			return address(v, &r.Source)
 		case unix.RTA_METRICS:
 			return attributes(v, func(typ uint16, v []byte) error {
-				if typ == unix.RTAX_MTU {
+				switch typ {
+				case unix.RTAX_MTU:
 					return number(v, &r.MTU)
+				case unix.RTAX_ADVMSS:
+					return number(v, &r.AdvMSS)
 				}
 				return nil
 			})

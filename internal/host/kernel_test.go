@@ -71,6 +71,12 @@ func TestRealChanges(t *testing.T) {
 	moves(t, h, "the default route is another", func() {
 		require.NoError(t, a.RouteReplace(&netlink.Route{Dst: ipnet("0.0.0.0/0"), Gw: stdIP("10.1.0.3")}))
 	}, goes("8.8.8.8", "10.1.0.3", "10.1.0.1", 1500))
+	moves(t, h, "the default route has an MSS to announce", func() {
+		require.NoError(t, a.RouteReplace(&netlink.Route{Dst: ipnet("0.0.0.0/0"), Gw: stdIP("10.1.0.3"), AdvMSS: 700}))
+	}, func(s *Snapshot) bool {
+		w, err := route(s, "8.8.8.8")
+		return err == nil && w.AdvMSS == 700 && w.MTU == 1500
+	})
 	moves(t, h, "the MTU is less", func() { require.NoError(t, a.LinkSetMTU(a.link("v0"), 1400)) },
 		goes("8.8.8.8", "10.1.0.3", "10.1.0.1", 1400))
 	moves(t, h, "a second subnet is there", func() { a.address("v0", "10.2.0.1/24") }, goes("10.2.0.9", "", "10.2.0.1", 1400))

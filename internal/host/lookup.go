@@ -24,6 +24,7 @@ type RouteResult struct {
 	Gateway   netip.Addr // zero: the destination is on the link
 	Source    netip.Addr // zero when no interface has an address
 	MTU       int        // of the path, as far as it is known
+	AdvMSS    int        // Route.AdvMSS
 	Scope     uint8
 }
 
@@ -262,7 +263,7 @@ func (s *topology) hasSource(h *NextHop, r *Route, q *Query) bool {
 
 // result makes the result of a query from a route and one of its next hops.
 func (s *topology) result(r *Route, h *NextHop, q *Query) RouteResult {
-	w := RouteResult{Type: typeOf(r.Type, q.Target), Interface: h.Interface, Gateway: h.Gateway, Source: q.Source, Scope: r.Scope}
+	w := RouteResult{Type: typeOf(r.Type, q.Target), Interface: h.Interface, Gateway: h.Gateway, Source: q.Source, AdvMSS: r.AdvMSS, Scope: r.Scope}
 	if r.Type == Local {
 		if s.loopback != 0 {
 			w.Interface = s.loopback

@@ -54,6 +54,7 @@ type Route struct {
 	Scope    uint8
 	Source   netip.Addr // preferred source; zero: chosen by the interface
 	MTU      int        // 0: the interface's
+	AdvMSS   int        // what TCP announces to peers: 0, by the MTU
 	Protocol uint8      // who made it: unix.RTPROT_KERNEL …
 	Hops     []NextHop  // none for blackhole and the like
 }

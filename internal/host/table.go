@@ -106,5 +106,5 @@ func (t *table) equal(u *table) bool {
 
 func (r *Route) equal(o *Route) bool {
 	return slices.Equal(r.Hops, o.Hops) && r.Table == o.Table && r.Type == o.Type && r.Prefix == o.Prefix && r.TOS == o.TOS &&
-		r.Metric == o.Metric && r.Scope == o.Scope && r.Source == o.Source && r.MTU == o.MTU && r.Protocol == o.Protocol
+		r.Metric == o.Metric && r.Scope == o.Scope && r.Source == o.Source && r.MTU == o.MTU && r.AdvMSS == o.AdvMSS && r.Protocol == o.Protocol
 }

@@ -20,10 +20,11 @@ type Route struct {
 	hopGeneration uint32            // the next hop's generation then
 	link          int16
 	Kind          RouteKind
-	Loop          bool  // sockets of this stack get the packets too
-	FragmentsHere bool  // longer packets are fragmented by the stack, not by the kernel
-	MTU           int32 // longest packet that need not be fragmented
-	Interface     int32 // of the host's tables
+	Loop          bool   // sockets of this stack get the packets too
+	FragmentsHere bool   // longer packets are fragmented by the stack, not by the kernel
+	AdvMSS        uint16 // the MSS that TCP announces by the route (advmss), at most what the link can receive; 0: by MTU
+	MTU           int32  // longest packet that need not be fragmented
+	Interface     int32  // of the host's tables
 	Source        wire.Addr
 }
 
@@ -154,6 +155,7 @@ func (s *Stack) routeOverLink(r *Route, w *host.RouteResult, q *Query) Errno {
 		mtu, r.FragmentsHere = s.config.MTU, true // the kernel would fragment at the interface's
 	}
 	r.MTU = int32(mtu)
+	r.AdvMSS = uint16(min(w.AdvMSS, l.MTU-wire.IPv4Len-wire.TCPLen))
 	eth := wire.EthernetFields{Source: l.MAC, Tag: wire.Tag(l.VLAN)}
 	ip := wire.IPv4Fields{TOS: q.TOS, TTL: q.TTL, Protocol: q.Protocol, Source: r.Source, Target: q.Target}
 	r.Kind = RouteOverLink

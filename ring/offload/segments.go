@@ -249,14 +249,7 @@ func (d *driver) takeSegment(now clock.Time, ifIndex int, packet []byte) {
 			return
 		}
 	}
-	mtu := 0
-	for i := range d.links {
-		if d.links[i].Index == ifIndex {
-			mtu = d.ip.Interface(i).MTU
-			break
-		}
-	}
-	d.streams.InputCopy(packet, mtu)
+	d.streams.InputCopy(packet)
 }
 
 // forward hands over a copy of a packet that another ring has handed over. Without a buffer it is lost, as on the wire.

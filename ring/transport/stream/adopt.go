@@ -121,7 +121,7 @@ func (t *Transport) importParcel(number ring.Conn, p *parcel) (tcp.ID, error) {
 		r.flags |= hasBacklog
 	}
 	for _, packet := range t.transit.finish(number, p) {
-		t.InputCopy(packet, 0)
+		t.InputCopy(packet)
 	}
 	t.takeEvents()
 	return id, nil

@@ -146,7 +146,7 @@ func (t *Transport) begin(s *ring.Socket, local, remote netip.AddrPort) error {
 	case x.route.Kind == ip.RouteViaKernel:
 		return &ring.FeatureError{Feature: "TCP over an interface that is no link of the ring", Code: "tcp.no_link"}
 	}
-	d.MTU = int(x.route.MTU)
+	d.Path = x.path()
 	id, err := t.table.Connect(now, d)
 	if err != nil {
 		return errnoOf(err)

@@ -14,10 +14,9 @@ func (t *Transport) Input(_ clock.Time, b *ip.Burst) {
 	if len(b.Packets) > 1 && t.table.Len() >= fetchFrom {
 		t.fetch(b)
 	}
-	mtu := uint16(min(t.ip.Interface(b.Link).MTU, 65535))
 	for n := range b.Packets {
 		if p := &b.Packets[n]; p.Protocol == wire.ProtocolTCP && !b.Frames[n].Packet.IsZero() { // zero: it went to another ring
-			if d := t.input(now, b, n, mtu); d != wire.Accept {
+			if d := t.input(now, b, n); d != wire.Accept {
 				p.Drop = d
 				t.drops[d]++
 			}
@@ -30,7 +29,7 @@ func (t *Transport) Input(_ clock.Time, b *ip.Burst) {
 
 // input verifies and parses segment n of the burst and gives it to the table. If the table keeps the segment's data, the frame is removed from
 // the burst, so that the caller does not release it. The result is why the segment was dropped, or wire.Accept.
-func (t *Transport) input(now clock.Time, b *ip.Burst, n int, mtu uint16) wire.Drop {
+func (t *Transport) input(now clock.Time, b *ip.Burst, n int) wire.Drop {
 	p := &b.Packets[n]
 	d, partial := checkSum(p, b.Checksum)
 	if partial {
@@ -44,7 +43,7 @@ func (t *Transport) input(now clock.Time, b *ip.Burst, n int, mtu uint16) wire.D
 	if d != wire.Accept {
 		return d
 	}
-	s.ECN, s.Group, s.MTU = tcp.ECN(p.IPv4().TOS()&3), !isHost(p.To, p), mtu
+	s.ECN, s.Group = tcp.ECN(p.IPv4().TOS()&3), !isHost(p.To, p)
 	kept, d := t.arrive(now, s, b.Frames[n].Packet)
 	if kept {
 		b.Frames[n].Packet = buffers.Packet{}
@@ -118,9 +117,8 @@ func Verify(p *ip.Parsed, policy ip.ChecksumPolicy) wire.Drop {
 	return d
 }
 
-// InputCopy takes the IPv4 packet of a segment that another ring has received and verified. mtu is that of the interface, 0 where it is not
-// known. The bytes are copied if they are kept.
-func (t *Transport) InputCopy(packet []byte, mtu int) {
+// InputCopy takes the IPv4 packet of a segment that another ring has received and verified. The bytes are copied if they are kept.
+func (t *Transport) InputCopy(packet []byte) {
 	h, _, payload, d := wire.ParseIPv4(packet)
 	s := &t.segment
 	*s = tcp.Segment{}
@@ -131,7 +129,7 @@ func (t *Transport) InputCopy(packet []byte, mtu int) {
 		t.drops[d]++
 		return
 	}
-	s.ECN, s.MTU = tcp.ECN(h.TOS()&3), uint16(min(mtu, 65535))
+	s.ECN = tcp.ECN(h.TOS() & 3)
 	var frame buffers.Packet
 	if s.Payload.Length > 0 {
 		if frame = t.CopyPacket(packet); frame.IsZero() {

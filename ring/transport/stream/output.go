@@ -147,5 +147,13 @@ func (t *Transport) findDestination(local, remote wire.Addr, tos, ttl uint8, dev
 	return x
 }
 
+// path is what TCP is told of a route when a connection begins: nothing of one that leads over no link.
+func (x *destination) path() tcp.Path {
+	if x.errno != 0 || x.route.Kind != ip.RouteOverLink && x.route.Kind != ip.RouteAwaitsNeighbour {
+		return tcp.Path{}
+	}
+	return tcp.Path{MTU: int(x.route.MTU), AdvMSS: int(x.route.AdvMSS)}
+}
+
 // noOwner is no socket of the driver's: routes of streams are found for connections that may have none.
 const noOwner = ^uint64(0)

@@ -39,7 +39,7 @@ type Host interface {
 
 // Options are what the user of a driver sets of TCP.
 type Options struct {
-	// Table are the limits and times of all connections. Random, unless it is set, is the driver's.
+	// Table are the limits and times of all connections. Random, unless it is set, is the driver's; Path is the transport's.
 	Table tcp.Config
 	// Settings are what connections begin with; nil: tcp.DefaultSettings. ResetUnread is not used: what the application has not read when it
 	// closes is dropped, as on every ring.
@@ -148,11 +148,16 @@ func New(c Config) (*Transport, error) {
 	if c.Table.Random == nil {
 		c.Table.Random = c.IP.Random
 	}
+	var t *Transport
+	const anyDevice = 0 // as emit sends the answer
+	c.Table.Path = func(local, remote wire.Addr, tos, ttl uint8) tcp.Path {
+		return t.findDestination(local, remote, tos, ttl, anyDevice).path()
+	}
 	table, err := tcp.New(c.Table, c.Clock())
 	if err != nil {
 		return nil, fmt.Errorf("stream: %w", err)
 	}
-	t := &Transport{Transport: c.Below, host: c.Host, below: c.Below, ip: c.IP, pool: c.IP.Pool(), table: table, clock: c.Clock, queueLimit: c.QueueLimit, drops: c.IP.Drops(),
+	t = &Transport{Transport: c.Below, host: c.Host, below: c.Below, ip: c.IP, pool: c.IP.Pool(), table: table, clock: c.Clock, queueLimit: c.QueueLimit, drops: c.IP.Drops(),
 		settings: tcp.DefaultSettings(), pollOnSend: c.PollOnSend, listeners: map[ring.Conn]*listener{}, freeArrival: none, freePiece: none, recorded: recordedFlows{record: c.Record},
 		transit: c.Transit, adopted: map[holdKey]int32{}, backlogs: map[tcp.ID][]byte{}}
 	if t.transit == nil {
