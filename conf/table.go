@@ -16,8 +16,8 @@ var ringParameters = []Parameter{
 		access: access{"interfaces, separated by commas", getInterfaces, setInterfaces,
 			func(s *Settings) bool { return validateInterfaces(s.Offload.Interfaces) == nil }}}.on(RingOffload).as(""),
 	Parameter{Name: "SX_OFFLOAD_TCP", Title: "Offloaded TCP", Field: "Offload.TCP", State: Works,
-		Effect: "1 has our own stack carry TCP over IPv4, by the first poller of the process that needs it; other pollers' TCP, IPv6, connections " +
-			"within the host and adopted sockets stay with the kernel, and the path says why. 0 leaves TCP to the kernel",
+		Effect: "1 has our own stack carry TCP over IPv4 as well, for each poller on the interfaces of which it has a queue; IPv6, connections " +
+			"within the host and sockets made elsewhere stay with the kernel, and the path says why. 0 leaves TCP to the kernel",
 		access: toggle(func(s *Settings) *bool { return &s.Offload.TCP }, false)}.on(RingOffload).as("0"),
 	Parameter{Name: "SX_CHECKSUM", Title: "Received checksums", Field: "Offload.Checksum", State: Works,
 		Effect: "what an offloaded ring does with received checksums of UDP and TCP: strict drops wrong and unfinished ones, accept-partial only wrong " +
