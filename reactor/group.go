@@ -9,13 +9,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/socketxtreme/socketxtreme/conf"
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
 // RunGroup runs n loops, each on a goroutine of its own and with a poller of its own: they share nothing. setup runs on
 // each loop's goroutine before its first turn, opens its sockets and returns its handler; listeners and UDP sockets
 // that all of them open on one address take ReusePort, so that the kernel spreads connections and datagrams over
-// the loops.
+// the loops. With TCP of our own stack (SX_OFFLOAD_TCP) the loops divide the queues of each interface (xtreme.PollerConfig.QueueShare).
 //
 //	err := reactor.RunGroup(ctx, engine, 2, func(l *reactor.Loop) (reactor.Handler, error) {
 //		_, err := l.Poller().ListenTCP(addr, xtreme.ListenConfig{IPConfig: xtreme.IPConfig{ReusePort: true}})
@@ -56,6 +57,9 @@ func RunGroup(ctx context.Context, e *xtreme.Engine, n int, setup func(*Loop) (H
 		} else if !c.Unpinned {
 			c.Pin = e.LoopCPU()
 		}
+		if n > 1 && dividesQueues(e, &c.Poller) {
+			c.Poller.QueueShare = xtreme.QueueShare{Index: i, Of: n}
+		}
 		all.Go(func() {
 			errs[i] = fmt.Errorf("reactor: loop \"%s-%d\": runtime.Goexit", c.Name, i) // stays if runMember does not return
 			defer func() {
@@ -68,6 +72,15 @@ func RunGroup(ctx context.Context, e *xtreme.Engine, n int, setup func(*Loop) (H
 	}
 	all.Wait()
 	return errors.Join(errs...)
+}
+
+// dividesQueues reports whether the loops of a group are to divide the queues of offloaded interfaces: with TCP of our own stack, which a loop
+// carries only where it has a queue, unless the configuration says how.
+func dividesQueues(e *xtreme.Engine, c *xtreme.PollerConfig) bool {
+	s := e.Settings()
+	kind := c.RingKind
+	orElse(&kind, s.Ring)
+	return kind == conf.RingOffload && s.Offload.TCP && c.QueueShare == xtreme.QueueShare{} && len(c.Interfaces) == 0
 }
 
 // runMember makes and runs loop i of a group, on its goroutine, until it ends. It pins the thread first: the kernel places memory near the
@@ -90,6 +103,7 @@ func runMember(ctx context.Context, e *xtreme.Engine, i int, setup func(*Loop) (
 	if err != nil {
 		return wrap(errors.Join(err, p.Close()))
 	}
+	l.index = i
 	defer func() {
 		if !l.began.Load() { // setup called runtime.Goexit, as a failing test does
 			_ = l.Close()

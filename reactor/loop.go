@@ -22,6 +22,7 @@ import (
 // that the loop calls. From elsewhere these calls return ErrOwner, or panic if they return no error.
 type Loop struct {
 	poller  *xtreme.Poller
+	index   int // in its group
 	handler Handler
 	config  Config
 	log     *slog.Logger
@@ -231,6 +232,9 @@ func (l *Loop) Shutdown(ctx context.Context) error {
 
 // Name returns the poller's name. Any goroutine.
 func (l *Loop) Name() string { return l.poller.Name() }
+
+// Index is the loop's place in its group (RunGroup), from 0; 0 for a loop without one. Any goroutine.
+func (l *Loop) Index() int { return l.index }
 
 // Poller returns the poller whose rings the loop polls. It is for making sockets; the program must not poll or close it.
 func (l *Loop) Poller() *xtreme.Poller { return l.poller }

@@ -133,6 +133,9 @@ func (e *Engine) NewPoller(name string, c PollerConfig) (*Poller, error) {
 		return nil, errors.Join(fmt.Errorf("xtreme: poller %q: engine: %w", name, ring.ErrClosed), poller.Close())
 	}
 	e.pollers = append(e.pollers, poller)
+	for _, name := range e.nics.sharedNames() {
+		poller.openShareSoon(name)
+	}
 	e.made.Inc()
 	return poller, nil
 }

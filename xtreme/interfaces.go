@@ -41,6 +41,7 @@ type interfaces struct {
 	busyNow  map[string]busyRefusal // by name: interfaces that another program had when they were last asked for
 	reported map[string]bool        // by name: interfaces that announce has logged
 	stamps   map[string]xdp.Time    // by name: see stampBy
+	shared   map[string]bool        // by name: interfaces that a poller with a QueueShare has opened
 }
 
 // busyRefusal is the reason for an interface that another program uses. Until it ends the answer is taken from here, because opening a busy
@@ -56,7 +57,7 @@ const busyRefusalTime = time.Second
 func newInterfaces(log *slog.Logger, s *conf.Settings) *interfaces {
 	o := &s.Offload
 	return &interfaces{log: log, named: o.Interfaces, tcp: o.TCP, busy: o.BusyPoll, mode: o.Mode, txRing: transmitRing(s.RingEntries), modes: map[string]string{},
-		busyNow: map[string]busyRefusal{}, reported: map[string]bool{}, stamps: map[string]xdp.Time{}}
+		busyNow: map[string]busyRefusal{}, reported: map[string]bool{}, stamps: map[string]xdp.Time{}, shared: map[string]bool{}}
 }
 
 // transmitRing returns the size of a transmit ring with room for that many frames: the next power of two, 8 or more. 0, the default, stays 0.
@@ -101,6 +102,7 @@ func (x *interfaces) leave() error {
 	if last {
 		clear(x.busyNow)
 		clear(x.stamps)
+		clear(x.shared)
 	}
 	x.mu.Unlock()
 	if !last {

@@ -102,9 +102,7 @@ func (f *offloading) openFor(s *ring.Socket) (*ring.Set, []ring.Reason) {
 	if why := f.openMirror(); why != nil {
 		return nil, why
 	}
-	if set := f.set.Load(); set != nil && len(set.Rings()) == 0 {
-		f.forgetRing() // the application closed the ring itself
-	}
+	f.forgetClosedRing()
 	snap := f.mirror.Snapshot()
 	n := interfaceNeed{device: s.Device(), local: s.LocalAddr().Addr(), groups: ring.OptionsOf(s).Groups, named: f.named}
 	if s.Kind() != ring.KindDatagram {
@@ -193,6 +191,9 @@ func (f *offloading) attach(snap *host.Snapshot, index, left int, stamps xdp.Tim
 	f.attachments = append(f.attachments, i)
 	f.fill -= i.Fill * queues
 	nics.announce(l.Name, below[0], sums)
+	if f.share.Of > 1 {
+		f.poller.engine.openShares(f.poller, l.Name)
+	}
 	return nil
 }
 
@@ -320,6 +321,13 @@ func (f *offloading) addToRing(i nic.Interface) error {
 func (f *offloading) forgetRing() {
 	f.set.Store(nil)
 	f.attachments, f.driver, f.fill = nil, nil, f.poller.pool.ReceiveShare(buffers.Small)*6/7
+}
+
+// forgetClosedRing is forgetRing for a ring that the application itself has closed.
+func (f *offloading) forgetClosedRing() {
+	if set := f.set.Load(); set != nil && len(set.Rings()) == 0 {
+		f.forgetRing()
+	}
 }
 
 // mayClose returns the error with which the offloaded ring cannot be closed now; nil if it can.

@@ -144,9 +144,8 @@ func (f *offloading) openForAccepted(a *ring.Adopted) (*ring.Set, []ring.Reason)
 }
 
 // OpenInterface has the poller's offloaded ring open the interface of a local address, as a listener there would; of an unspecified one all
-// that are up. A poller with a QueueShare that is to serve connections which others accept calls it before they come: the kernel gets what
-// comes in on the queues of a poller that has not opened the interface. Errors: ErrNotSupported with the reason. Owner only, or anyone before
-// the first Poll.
+// that are up. A poller that is to serve connections which others accept may call it before they come, and learns whether it can. Errors:
+// ErrNotSupported with the reason. Owner only, or anyone before the first Poll.
 func (p *Poller) OpenInterface(local netip.Addr) error {
 	if local = local.Unmap(); local == netip.IPv6Unspecified() {
 		local = netip.IPv4Unspecified()

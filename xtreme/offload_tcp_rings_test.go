@@ -74,6 +74,26 @@ func TestTCPOnTwoPollers(t *testing.T) {
 	w.echo(w.accept(listeners[0]), again, 3)
 }
 
+// A poller serves its share of an interface that another one has opened, with or without a socket of its own: what comes in on its queues is not
+// lost to the kernel. A poller that is made later does so from its first Poll on.
+func TestShareOfAnInterfaceThatAnotherPollerOpened(t *testing.T) {
+	w, x := newTCPPollers(t) // all frames come in on queue 0, which is the first one's
+	l := w.listenTCP(x, w.at(0))
+	x.beforePoll = func() { w.poll() }
+	peer := w.dialFromPeer(x, l.LocalAddr())
+	x.echo(x.accept(l), peer, 3)
+	w.Len(w.poller.Rings(), 2, "the kernel's and the offloaded one")
+
+	w = newCabled(t, testnet.Pair{Queues: 2})
+	w.engine = w.newEngine(ownTCP)
+	x = w.other(w.newPoller("second", xtreme.PollerConfig{QueueShare: xtreme.QueueShare{Index: 1, Of: 2}}))
+	l = w.listenTCP(x, w.at(0))
+	w.poller = w.newPoller("made later", xtreme.PollerConfig{QueueShare: xtreme.QueueShare{Index: 0, Of: 2}})
+	x.beforePoll = func() { w.poll() }
+	peer = w.dialFromPeer(x, l.LocalAddr())
+	x.echo(x.accept(l), peer, 3)
+}
+
 // Listeners of several pollers share a port with ReusePort: each connection is one of theirs, whole.
 func TestTCPListenersShareAPort(t *testing.T) {
 	w, x := newTCPPollers(t)

@@ -159,6 +159,10 @@ func (n *Network) listenOn(network string, open func(*loop, acceptFunc) (*xtreme
 	ln := &Listener{net: n, network: network}
 	ln.gate.init(&ln.mu)
 	l := n.pick()
+	own := network != "unix" && n.hasOwnTCP()
+	if own {
+		l = n.loops[0] // the first one has a queue of the interface, if any has
+	}
 	ln.socket = &listening{parent: ln, loop: l, closed: make(chan struct{})}
 	var acceptTo acceptFunc
 	if len(n.loops) > 1 {
@@ -177,6 +181,13 @@ func (n *Network) listenOn(network string, open func(*loop, acceptFunc) (*xtreme
 	})
 	if err != nil {
 		return nil, asNetError("bind", err)
+	}
+	if own && !n.isLoop() {
+		for _, other := range n.loops {
+			if other != l {
+				_ = other.waitTurn() // in which it opens its share of the interface's queues; it fails when the network ends
+			}
+		}
 	}
 	return ln, nil
 }

@@ -3,12 +3,14 @@ package netconn
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/internal/sys"
 	"github.com/socketxtreme/socketxtreme/reactor"
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
@@ -16,8 +18,9 @@ import (
 // Network is loops that carry connections, listeners and packet sockets with package net's interfaces. All its methods,
 // and those of everything made from it, are for any goroutine.
 type Network struct {
+	engine *xtreme.Engine
 	config Config
-	loops  []*loop
+	loops  []*loop       // each at its index in the group
 	next   atomic.Uint32 // loop that the next dial or packet socket goes to
 	cancel context.CancelFunc
 	ended  chan struct{} // closed when every loop has ended
@@ -39,14 +42,12 @@ func New(e *xtreme.Engine, c Config) (*Network, error) {
 		orElse(&c.Poller.RingKind, conf.RingEpoll)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	n := &Network{config: c, cancel: cancel, ended: make(chan struct{})}
+	n := &Network{engine: e, config: c, cancel: cancel, ended: make(chan struct{})}
+	n.loops = make([]*loop, c.Loops)
 	made := make(chan struct{}, c.Loops)
-	var adding sync.Mutex
 	setup := func(r *reactor.Loop) (reactor.Handler, error) {
 		l := newLoop(n, r)
-		adding.Lock()
-		n.loops = append(n.loops, l)
-		adding.Unlock()
+		n.loops[r.Index()] = l
 		made <- struct{}{}
 		return l, nil
 	}
@@ -54,7 +55,9 @@ func New(e *xtreme.Engine, c Config) (*Network, error) {
 		n.err = reactor.RunGroup(ctx, e, c.Loops, setup, reactor.Config{Rest: c.Rest, RxPoll: c.RxPoll, SelectPoll: c.SelectPoll,
 			Pin: c.Pin, Poller: c.Poller, Name: c.Name, Grace: c.Grace, Logger: c.Logger})
 		for _, l := range n.loops {
-			l.abandon()
+			if l != nil { // it was not made, because another one failed before
+				l.abandon()
+			}
 		}
 		close(n.ended)
 	}()
@@ -97,6 +100,19 @@ func (n *Network) Shutdown(ctx context.Context) error {
 		_ = l.reactor.Shutdown(ctx) // has ended: it does not wait
 	}
 	return fmt.Errorf("netconn: %w", ctx.Err())
+}
+
+// hasOwnTCP reports whether the settings ask for TCP by our own stack.
+func (n *Network) hasOwnTCP() bool {
+	kind := n.config.Poller.RingKind
+	orElse(&kind, n.engine.Settings().Ring)
+	return kind == conf.RingOffload && n.engine.Settings().Offload.TCP
+}
+
+// isLoop reports whether the caller is one of the loops, which must not wait for another one.
+func (n *Network) isLoop() bool {
+	self := sys.Goroutine()
+	return slices.ContainsFunc(n.loops, func(l *loop) bool { return l.self == self })
 }
 
 // pick returns the loop for a connection that is dialled: each in turn.

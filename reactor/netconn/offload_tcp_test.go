@@ -99,15 +99,22 @@ func TestSuiteOverOwnTCP(t *testing.T) {
 	require.NoError(t, e.Close())
 }
 
-// With several loops and one queue the connections that a listener gives to loops without the queue come back to its own loop.
+// Each loop carries its share of a listener's connections if it has a queue of the interface; those given to a loop without one come back to the
+// listener's own loop.
 func TestOwnTCPOfSeveralLoops(t *testing.T) {
 	if os.Getenv("NETCONN_LOOPS") != "" {
 		t.Skip("missing: a namespace: this is the process that TestServerOfSeveralLoops is for")
 	}
-	n := testnet.New(t, testnet.Pair{})
+	t.Run("a queue for each", func(t *testing.T) { serveOnLoops(t, ownLoops, ownLoops) })
+	t.Run("one queue", func(t *testing.T) { serveOnLoops(t, 1, 1) })
+}
+
+// serveOnLoops has a server of several loops serve the peer's clients, on so many loops as are to serve.
+func serveOnLoops(t *testing.T, queues, serving int) {
+	n := testnet.New(t, testnet.Pair{Queues: queues})
 	at := netip.AddrPortFrom(n.Local(0), 7790)
 	cmd := exec.Command(os.Args[0], "-test.run=^TestServerOfSeveralLoops$", "-test.v", "-test.timeout=60s")
-	cmd.Env = append(os.Environ(), "NETCONN_LOOPS="+at.String(), "SX_RING=offload", "SX_OFFLOAD_TCP=1")
+	cmd.Env = append(os.Environ(), fmt.Sprintf("NETCONN_LOOPS=%v %d", at, serving), "SX_RING=offload", "SX_OFFLOAD_TCP=1")
 	stdout, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
@@ -134,25 +141,30 @@ func TestOwnTCPOfSeveralLoops(t *testing.T) {
 	require.NoError(t, cmd.Wait(), "%q", log)
 }
 
-const ownLoopClients = 9
+const (
+	ownLoops       = 3
+	ownLoopClients = 9
+)
 
 // The server, in the process that TestOwnTCPOfSeveralLoops starts.
 func TestServerOfSeveralLoops(t *testing.T) {
-	at := os.Getenv("NETCONN_LOOPS")
+	at, serving, _ := strings.Cut(os.Getenv("NETCONN_LOOPS"), " ")
 	if at == "" {
 		t.Skip("missing: a namespace: TestOwnTCPOfSeveralLoops runs this in a process of its own")
 	}
 	e, err := xtreme.New(conf.FromEnvironment())
 	require.NoError(t, err)
-	n, err := New(e, Config{Loops: 3})
+	n, err := New(e, Config{Loops: ownLoops})
 	require.NoError(t, err)
 	l, err := n.Listen("tcp", at)
 	require.NoError(t, err)
 	fmt.Println("serving")
+	served := map[*loop]int{}
 	for range ownLoopClients {
 		c, err := l.Accept()
 		require.NoError(t, err)
 		require.Equal(t, "bypass", c.(*Conn).Path().Tier)
+		served[c.(*Conn).loop]++
 		line, err := bufio.NewReader(c).ReadString('\n')
 		require.NoError(t, err)
 		_, err = io.WriteString(c, line)
@@ -161,6 +173,7 @@ func TestServerOfSeveralLoops(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, c.Close())
 	}
+	require.Equal(t, serving, fmt.Sprint(len(served)))
 	require.NoError(t, l.Close())
 	require.NoError(t, n.Close())
 	require.NoError(t, e.Close())

@@ -1,0 +1,67 @@
+package xtreme
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/ring"
+)
+
+// Pollers that divide the queues of interfaces (PollerConfig.QueueShare) open each interface together. The kernel gets what comes in on a queue
+// that nobody serves, and its guard drops segments of our own TCP. So an interface that one of them opens is opened by the others too, each in
+// its next Poll, and by those that are made later in their first one.
+//
+//	poller A: ListenTCP ──► attach eth0, queues 0, 2 … ──► openShares ──► posted to B
+//	poller B: Poll ──► openShare ──► attach eth0, queues 1, 3 …
+
+// openShares has all other pollers with a share open an interface that from has opened.
+func (e *Engine) openShares(from *Poller, ifName string) {
+	e.nics.noteShared(ifName) // before the pollers are listed: one that is made now sees the name, or is on the list
+	for _, p := range e.Pollers() {
+		if p != from {
+			p.openShareSoon(ifName)
+		}
+	}
+}
+
+// openShareSoon posts openShare to a poller with a share. Any goroutine.
+func (p *Poller) openShareSoon(ifName string) {
+	if p.offloaded != nil && p.offloaded.share.Of > 1 {
+		_ = p.Post(func() { p.offloaded.openShare(ifName) }) // refused once the poller is closed: it serves nothing then
+	}
+}
+
+// openShare attaches the poller to an interface that another one has opened, if it may open that. Owner only.
+func (f *offloading) openShare(ifName string) {
+	if len(f.named) > 0 && !slices.ContainsFunc(f.named, func(i conf.Interface) bool { return i.Name == ifName }) {
+		return
+	}
+	why := f.openMirror()
+	if why == nil {
+		f.forgetClosedRing()
+		snap := f.mirror.Snapshot()
+		l, ok := snap.LinkByName(ifName)
+		if !ok {
+			return // it is gone, and with it what the other one had opened
+		}
+		why = f.attach(snap, l.Index, 1, stampSource(f.time, &ring.Config{}))
+	}
+	for _, r := range why {
+		f.poller.engine.log.Info("this poller's share of an interface is the kernel's", "poller", f.poller.name, "interface", ifName, "because", r.String())
+	}
+}
+
+// noteShared notes that pollers with a share have opened an interface.
+func (x *interfaces) noteShared(ifName string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.shared[ifName] = true
+}
+
+// sharedNames lists the interfaces that pollers with a share have opened.
+func (x *interfaces) sharedNames() []string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return slices.Sorted(maps.Keys(x.shared))
+}
