@@ -42,7 +42,7 @@ func TestGRPC(t *testing.T) {
 	inEachWorld(t, func(t *testing.T, w world) {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		ln, err := w.listen("tcp", "127.0.0.1:0")
+		ln, err := w.listen("tcp", w.at)
 		require.NoError(t, err)
 		server := grpc.NewServer()
 		testpb.RegisterTestServiceServer(server, service{})

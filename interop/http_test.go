@@ -14,7 +14,7 @@ import (
 // TestHTTP: net/http on both ends, connections kept alive.
 func TestHTTP(t *testing.T) {
 	inEachWorld(t, func(t *testing.T, w world) {
-		ln, err := w.listen("tcp", "127.0.0.1:0")
+		ln, err := w.listen("tcp", w.at)
 		require.NoError(t, err)
 		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) })}
 		served := make(chan error, 1)

@@ -27,12 +27,14 @@ const (
 // world is what connections are made with: package net, or a Network.
 type world struct {
 	name   string
+	at     string // the address that listen listens on, with port 0
 	dial   func(ctx context.Context, network, address string) (net.Conn, error)
 	listen func(network, address string) (net.Listener, error)
 	dials  *atomic.Int64
 }
 
 // inEachWorld runs a test over package net, then over each kind of ring. The number of dials of package net's run is the bound of the others'.
+// In a process that TestOverOwnTCP starts it runs it once, with our own TCP at one end.
 func inEachWorld(t *testing.T, test func(t *testing.T, w world)) {
 	most := int64(-1)
 	run := func(w world) {
@@ -53,10 +55,15 @@ func inEachWorld(t *testing.T, test func(t *testing.T, w world)) {
 			require.LessOrEqual(t, w.dials.Load(), max(most, workers), "dials, of package net %d", most)
 		})
 	}
-	run(world{name: "net", dial: new(net.Dialer).DialContext, listen: net.Listen})
+	if own != nil {
+		most = 0
+		run(own.world(t))
+		return
+	}
+	run(world{name: "net", at: "127.0.0.1:0", dial: new(net.Dialer).DialContext, listen: net.Listen})
 	for _, kind := range []conf.RingKind{conf.RingEpoll, conf.RingUring} {
 		n := newNetwork(t, kind)
-		run(world{name: string(kind), dial: n.DialContext, listen: func(network, address string) (net.Listener, error) {
+		run(world{name: string(kind), at: "127.0.0.1:0", dial: n.DialContext, listen: func(network, address string) (net.Listener, error) {
 			return n.Listen(network, address)
 		}})
 	}
@@ -65,7 +72,7 @@ func inEachWorld(t *testing.T, test func(t *testing.T, w world)) {
 // newNetwork is a Network of a kind of ring; the machine must have it.
 func newNetwork(t *testing.T, kind conf.RingKind) *netconn.Network {
 	s := conf.Default()
-	s.Ring = kind
+	s.Ring, s.Offload.TCP = kind, kind == conf.RingOffload
 	engine, err := xtreme.New(s)
 	require.NoError(t, err)
 	n, err := netconn.New(engine, netconn.Config{Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
@@ -104,7 +111,7 @@ func start(t *testing.T, c *exec.Cmd, ready func() bool) {
 	log, err := os.CreateTemp(t.TempDir(), "log")
 	require.NoError(t, err)
 	c.Stdout, c.Stderr = log, log
-	require.NoError(t, c.Start())
+	require.NoError(t, onServersSide(c.Start))
 	ended := make(chan error, 1)
 	go func() { ended <- c.Wait() }()
 	t.Cleanup(func() {

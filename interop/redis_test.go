@@ -14,10 +14,13 @@ import (
 
 // TestRedis: go-redis peeks at a pooled connection before each use (internal/pool/conn_check.go).
 func TestRedis(t *testing.T) {
-	address := net.JoinHostPort("127.0.0.1", freePort(t))
-	_, port, _ := net.SplitHostPort(address)
-	start(t, exec.Command(program(t, "redis-server"), "--bind", "127.0.0.1", "--port", port, "--save", "", "--appendonly", "no",
-		"--dir", t.TempDir()), func() bool {
+	host, port := "127.0.0.1", freePort(t)
+	if own != nil {
+		host = own.peer
+	}
+	address := net.JoinHostPort(host, port)
+	start(t, exec.Command(program(t, "redis-server"), "--bind", host, "--port", port, "--save", "", "--appendonly", "no",
+		"--protected-mode", "no", "--dir", t.TempDir()), func() bool {
 		c, err := net.DialTimeout("tcp", address, time.Second)
 		if err == nil {
 			_ = c.Close()
