@@ -92,12 +92,13 @@ func (p *DriverPool) Used(a Account) int {
 	return acc.bytes(&p.Pool)
 }
 
-// Over reports whether the holder of a should take no more: it has reached its limit, or has more buffers of a class than receiving can
-// still get there (filling, or free beyond the reserve for sending). The second is the dynamic threshold of Choudhury and Hahne (Dynamic
-// queue length thresholds for shared-memory packet switches, 1998): one greedy holder gets half of a class, N of them 1/(N+1) each as
-// buffers come and go, and as much is left for the others, without a limit having to be set for anyone. Classes count apart, since a large
-// buffer is not replaced by free small ones. Over only advises: a holder of nothing is never over by the dynamic rule, even if nothing is
-// available (many holders at once), so Take may still fail. Account 0 is never over, a closed one without buffers always. O(1).
+// Over reports whether the holder of a should take no more: it has reached its limit, or has more buffers of a class than receiving can still
+// get there (filling, or free beyond the reserve for sending; of what lies ready on several queues of cards, see ReadyQueue). The second is
+// the dynamic threshold of Choudhury and Hahne (Dynamic queue length thresholds for shared-memory packet switches, 1998): one greedy holder
+// gets half of a class, N of them 1/(N+1) each as buffers come and go, and as much is left for the others, without a limit having to be set
+// for anyone. Classes count apart, since a large buffer is not replaced by free small ones. Over only advises: a holder of nothing is never
+// over by the dynamic rule, even if nothing is available (many holders at once), so Take may still fail. Account 0 is never over, a closed
+// one without buffers always. O(1).
 func (p *DriverPool) Over(a Account) bool {
 	if a == 0 {
 		return false
@@ -106,7 +107,7 @@ func (p *DriverPool) Over(a Account) bool {
 	if acc == nil {
 		return true
 	}
-	return acc.used[Small] > p.forReceiving(Small) || acc.used[Large] > p.forReceiving(Large) ||
+	return acc.used[Small] > p.forAnyQueue(Small) || acc.used[Large] > p.forAnyQueue(Large) ||
 		acc.limit > 0 && acc.bytes(&p.Pool) >= acc.limit
 }
 

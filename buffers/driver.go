@@ -179,7 +179,7 @@ func (p *DriverPool) DeliverTo(pk Packet, a Account) (n int, over bool) {
 	}
 	m.state = stateHeld
 	acc := &p.accounts[m.account]
-	return int(m.len), m.account != 0 && (acc.used[Small] > p.forReceiving(Small) || acc.used[Large] > p.forReceiving(Large) ||
+	return int(m.len), m.account != 0 && (acc.used[Small] > p.forAnyQueue(Small) || acc.used[Large] > p.forAnyQueue(Large) ||
 		acc.limit > 0 && acc.bytes(&p.Pool) >= acc.limit)
 }
 
@@ -204,7 +204,7 @@ func (p *DriverPool) FillHeld(i uint32, off, n int, a Account) (pk Packet, over 
 	m.len = uint32(n)
 	m.refs = 1
 	m.state = stateHeld
-	return Packet{pool: &p.Pool, head: i, gen: m.gen}, slot != 0 && (acc.used[Small] > p.forReceiving(Small) || acc.used[Large] > p.forReceiving(Large) ||
+	return Packet{pool: &p.Pool, head: i, gen: m.gen}, slot != 0 && (acc.used[Small] > p.forAnyQueue(Small) || acc.used[Large] > p.forAnyQueue(Large) ||
 		acc.limit > 0 && acc.bytes(&p.Pool) >= acc.limit)
 }
 

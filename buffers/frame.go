@@ -154,7 +154,7 @@ func (p *DriverPool) DeliverFrame(pk Packet, off, n int, a Account) (over, ok bo
 	m.off += uint32(off)
 	m.len = uint32(n)
 	m.state = stateHeld
-	return slot != 0 && (acc.used[Small] > p.forReceiving(Small) || acc.used[Large] > p.forReceiving(Large) ||
+	return slot != 0 && (acc.used[Small] > p.forAnyQueue(Small) || acc.used[Large] > p.forAnyQueue(Large) ||
 		acc.limit > 0 && acc.bytes(&p.Pool) >= acc.limit), true
 }
 

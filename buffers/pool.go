@@ -55,12 +55,15 @@ type Pool struct {
 
 	free  [NumClasses]freeList
 	avail [NumClasses]int32 // free and filling buffers
+	apart [NumClasses]int32 // of those, the ones that frames on some queue of a card cannot find, see ReadyQueue
 	freed uint64
 
 	accounts     []account // by slot; the first is account 0, to which buffers are charged that no account was given for
 	credits      []uint32  // slots of accounts with credit; has the capacity of freeAccounts
 	filled       []uint32  // by buffer: payload bytes that its account gets as credit; nil while no account asks
 	freeAccounts []uint32  // never longer than accounts, and has its capacity: freeBuffer must not allocate
+
+	queues readyQueues
 
 	stats Stats
 	debug atomic.Pointer[history]
@@ -214,6 +217,9 @@ func (p *Pool) ReceiveShare(c Class) int {
 func (p *Pool) forReceiving(c Class) int32 {
 	return p.avail[c] - int32(min(p.free[c].n, p.free[c].reserve))
 }
+
+// forAnyQueue is how many of those a socket's frames find at the least, whichever queue of a card they arrive on.
+func (p *Pool) forAnyQueue(c Class) int32 { return p.forReceiving(c) - p.apart[c] }
 
 // CanReceive reports whether a buffer of class c lies ready for receiving, or Take could get one: the reserve for sending does not count.
 func (p *DriverPool) CanReceive(c Class) bool {

@@ -122,6 +122,9 @@ func (v *verifier) checkRest() error {
 			return fmt.Errorf("%v buffers: %d available, counted %d", Class(c), v.avail[c], want)
 		}
 	}
+	if v.queues.all > int32(filling[Small]) {
+		return fmt.Errorf("%d small buffers are said to lie ready on queues, %d are filling", v.queues.all, filling[Small])
+	}
 	return nil
 }
 

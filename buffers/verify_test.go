@@ -16,6 +16,7 @@ func TestVerifyNotices(t *testing.T) {
 		"buffer missing from the list": func(p *DriverPool, _ Packet) { p.free[Small].n-- },
 		"live buffer on a free list":   func(p *DriverPool, pk Packet) { p.free[Small].push(pk.head) },
 		"reference to a free buffer":   func(p *DriverPool, _ Packet) { p.meta[p.free[Small].stack[0]].bufRefs = 1 },
+		"ready on a queue":             func(p *DriverPool, _ Packet) { p.AddReadyQueue().Set(p.layout.SmallCount) },
 		"available count":              func(p *DriverPool, _ Packet) { p.avail[Large]++ },
 		"lost buffer":                  func(p *DriverPool, pk Packet) { p.meta[pk.head].refs = 0 },
 		"mixed states":                 func(p *DriverPool, pk Packet) { p.meta[pk.head].state = stateTransmitting },

@@ -51,9 +51,10 @@ type Queue struct {
 	stride   uint64 // of the small buffers, which are the only ones given to the card
 	dataAt   uint32 // where a frame begins in its buffer, if the driver does as it is told
 	clock    link.Clock
-	limit    int // buffers to keep with the card
-	batch    int // buffers that must be missing before they are replaced
-	posted   int // buffers with the card
+	limit    int                 // buffers to keep with the card
+	batch    int                 // buffers that must be missing before they are replaced
+	posted   int                 // buffers with the card
+	ready    *buffers.ReadyQueue // tells the pool of posted; from the first refill on
 	starved  bool
 	freed    uint64         // Pool.Freed when no buffer was to be had
 	partial  buffers.Packet // frame of several buffers, the last of which have not come yet
@@ -286,4 +287,8 @@ func (q *Queue) recall() {
 		*b = bufferRecord{}
 	}
 	q.posted, q.unsent, q.flying = 0, 0, 0
+	if q.ready != nil {
+		q.ready.Remove()
+		q.ready = nil
+	}
 }

@@ -41,6 +41,7 @@ func (q *Queue) Receive(dst []link.Frame) int {
 		q.stats.RxBytes += uint64(p.Len())
 	}
 	q.sock.rx.release()
+	q.ready.Set(q.posted)
 	q.stats.RxFrames += uint64(n)
 	return n
 }
@@ -127,8 +128,14 @@ func (q *Queue) checkBusyPoll() {
 // refill puts free buffers of the pool into the fill ring, up to the queue's limit, when at least batch of them are missing. After the pool had
 // none it tries again only when a buffer was freed.
 func (q *Queue) refill(batch int) {
+	if q.closed {
+		return
+	}
+	if q.ready == nil {
+		q.ready = q.pool.AddReadyQueue()
+	}
 	missing := q.limit - q.posted
-	if missing < batch || q.closed {
+	if missing < batch {
 		return
 	}
 	if q.starved && q.pool.Freed() == q.freed {
@@ -150,6 +157,7 @@ func (q *Queue) refill(batch int) {
 		q.sock.fill.put(uint64(i) * q.stride)
 	}
 	q.sock.fill.publish()
+	q.ready.Set(q.posted)
 	if q.sock.fill.flags.Load()&unix.XDP_RING_NEED_WAKEUP != 0 {
 		q.stats.Kicks++
 		q.sock.kickRx()
