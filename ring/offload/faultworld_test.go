@@ -78,7 +78,7 @@ func bothWays(t *testing.T, test func(t *testing.T, c faultConfig)) {
 }
 
 // patience is how long a test waits for what must happen.
-var patience = testnet.Slow(20 * time.Second)
+var patience = testnet.Slow(60 * time.Second)
 
 func newFaulty(t testing.TB, c faultConfig) *faulty {
 	if c.layout.SmallSize == 0 {

@@ -184,7 +184,10 @@ func newConnectionWithData(t *testing.T, b Backend) {
 
 // thousands is the case "thousands of children".
 func thousands(t *testing.T, b Backend) {
-	const n = 2000
+	n := 2000
+	if raceEnabled {
+		n = 500
+	}
 	w := newWorld(t, b)
 	w.room = 256
 	l := w.listen()

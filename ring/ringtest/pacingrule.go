@@ -21,7 +21,11 @@ func pacingRule(t *testing.T, b Backend) {
 	w := newWorld(t, b, func(_ *buffers.Layout, c *ring.SetConfig) {
 		c.Clock = func() clock.Time { return present + moved.Now() }
 	})
-	for _, rate := range []uint64{125_000, 1_250_000, 12_500_000} {
+	rates := []uint64{125_000, 1_250_000, 12_500_000}
+	if raceEnabled {
+		rates = rates[:2] // the last has ten times as many datagrams as both
+	}
+	for _, rate := range rates {
 		r := pacetest.Rule{Rate: rate, Burst: max(int(rate/200), 3000), Size: 1000}
 		asked := ring.Pacing{Rate: rate, Burst: r.Burst}
 		all := w.pacedInTime(&moved, asked, r.Size)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/internal/sys"
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
@@ -125,7 +126,7 @@ func wakeUps(t *testing.T, b Backend, way sleepMode) {
 func newSleeper(t *testing.T, b Backend, way sleepMode) *sleeper {
 	runtime.LockOSThread()
 	t.Cleanup(runtime.UnlockOSThread)
-	x := &sleeper{world: newWorld(t, b), way: way, limit: patience / 2, tid: unix.Gettid(), dropped: softnetDropped(t)}
+	x := &sleeper{world: newWorld(t, b), way: way, limit: testnet.Slow(5 * time.Second), tid: unix.Gettid(), dropped: softnetDropped(t)}
 	if !b.Datagrams {
 		x.s, x.conn = x.pair()
 		x.any, x.other = x.s, x.conn

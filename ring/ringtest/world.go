@@ -52,7 +52,7 @@ type Backend struct {
 }
 
 // patience is how long a case waits for something that must happen.
-var patience = testnet.Slow(10 * time.Second)
+var patience = testnet.Slow(60 * time.Second)
 
 // world is the rings of one case and what they delivered.
 type world struct {
