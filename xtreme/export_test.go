@@ -1,5 +1,10 @@
 package xtreme
 
+import (
+	"encoding/json"
+	"io"
+)
+
 // The pages of feeds.
 type (
 	FeedPage = feedPage
@@ -11,3 +16,6 @@ func (e *Engine) HoldLock() (release func()) {
 	e.mu.Lock()
 	return e.mu.Unlock
 }
+
+// Capture answers a request for a capture, as the statistics' control socket does.
+func (e *Engine) Capture(with json.RawMessage, w io.Writer) error { return e.stats.capture(with, w) }

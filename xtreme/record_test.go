@@ -158,6 +158,41 @@ func TestRecordOfADrop(t *testing.T) {
 	w.NoError(engine.Close())
 }
 
+// toldWriter calls told when the first of what is written to it comes.
+type toldWriter struct {
+	bytes.Buffer
+	told func()
+}
+
+func (w *toldWriter) Write(b []byte) (int, error) {
+	if f := w.told; f != nil {
+		w.told = nil
+		f()
+	}
+	return w.Buffer.Write(b)
+}
+
+// A live capture of what comes has all that came since its reader was told that it began, however late its goroutine has the processor.
+func TestLiveCaptureBeginsWhenItSaysSo(t *testing.T) {
+	dir := t.TempDir()
+	w := newCabled(t)
+	e := w.newEngine(func(s *conf.Settings) { s.StatsDirectory = dir })
+	p, err := e.NewPoller("live", xtreme.PollerConfig{})
+	w.NoError(err)
+	x := w.other(p)
+	u := x.udp(w.at(0))
+	peer := w.net.Dial(u.LocalAddr())
+	answers(x, u, peer)
+	out := &toldWriter{told: func() {
+		answers(x, u, peer)
+		time.Sleep(10 * time.Millisecond) // another thread has the processor
+	}}
+	w.NoError(e.Capture([]byte(`{"live": true, "only": true, "for": 1}`), out))
+	w.Len(readRecord(t, &out.Buffer), 2)
+	x.close(u)
+	w.NoError(p.Close())
+}
+
 // openStats opens the file of this process in a directory.
 func openStats(t *testing.T, directory string) *stats.Reader {
 	t.Helper()
