@@ -76,8 +76,8 @@ func (p *publication) capture(with json.RawMessage, w io.Writer) error {
 	if err := record.CheckFilter(q.Filter); err != nil {
 		return fmt.Errorf("capture: %w", err)
 	}
-	if q.Only { // none that came before: a nanosecond's; 0 would be all
-		o.Last = 1
+	if q.Only { // none that came before; the peer is told that it began after this
+		o.Last, o.Since = 0, time.Now()
 	}
 	for _, r := range list {
 		if err := r.Start(q.MiB<<20, q.Snap); err != nil {

@@ -16,6 +16,7 @@ import (
 // WriteOptions choose what is written.
 type WriteOptions struct {
 	Last   time.Duration   // only frames that are not older; 0: all
+	Since  time.Time       // only frames from then on; zero: all
 	Filter string          // as Config.Filter; empty: all frames
 	For    time.Duration   // of Stream: it ends after that; 0: with done
 	Limit  int64           // bytes, about; 0: none
@@ -129,6 +130,9 @@ func newWriter(w io.Writer, list []*Recorder, o WriteOptions) (*writer, error) {
 	}
 	if o.Last > 0 {
 		x.since = time.Now().Add(-o.Last).UnixNano()
+	}
+	if !o.Since.IsZero() {
+		x.since = max(x.since, o.Since.UnixNano())
 	}
 	return x, nil
 }
