@@ -29,7 +29,7 @@ type Parameter struct {
 	Field  string   // of Settings; empty: it is accepted and has no effect
 	Old    []string // names of older versions that mean the same: a value under one is a warning
 	Also   []string // other spellings of manuals
-	VMA    string   // VMA's default, where it is another one
+	VMA    string   // VMA's default, or XLIO's of a setting that VMA has not, where it is another one
 	State  State
 	Effect string     // what it does here, or why it does nothing
 	Rings  []RingKind // the kinds of ring on which it has an effect; nil with a Field: all

@@ -104,7 +104,8 @@ func Markdown() string {
 			standard = "(empty)"
 		}
 		if p.VMA != "" {
-			standard += " (VMA: " + p.VMA + ")"
+			where, _, _ := strings.Cut(p.Name, "_") // XLIO, for a setting that VMA has not
+			standard += " (" + where + ": " + p.VMA + ")"
 		}
 		name := "`" + p.Name + "`"
 		for _, a := range p.Also {
