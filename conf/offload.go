@@ -128,7 +128,7 @@ func validateInterfaces(list []Interface) error {
 	return nil
 }
 
-// Checksum is a policy for received UDP checksums; empty is ChecksumAuto.
+// Checksum is a policy for received checksums of UDP and TCP; empty is ChecksumAuto.
 type Checksum string
 
 // The policies.

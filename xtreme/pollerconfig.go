@@ -36,7 +36,7 @@ type PollerConfig struct {
 	// Interfaces are the only ones that the poller's offloaded ring may open; the kernel keeps the others, and a wildcard is all of these. Empty
 	// takes the setting (SX_OFFLOAD_INTERFACES). Pollers of another kind than offload refuse it.
 	Interfaces []conf.Interface
-	// Checksum is the policy for received UDP checksums of the poller's offloaded ring; "" takes the setting (SX_CHECKSUM). Pollers of another
+	// Checksum is the policy for received checksums of the poller's offloaded ring; "" takes the setting (SX_CHECKSUM). Pollers of another
 	// kind refuse it, because their kernel verifies.
 	Checksum conf.Checksum
 	// OffloadTime is what stamps the datagrams that the poller's offloaded ring receives, for sockets with Timestamps; "" takes the setting
