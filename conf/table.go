@@ -33,7 +33,8 @@ var ringParameters = []Parameter{
 	Parameter{Name: "SX_OFFLOAD_TIME", Title: "Offloaded arrival times", Field: "Offload.Time", State: Works,
 		Effect: "what stamps the datagrams that an offloaded ring receives, for sockets with Timestamps: poll the ring, when it takes a " +
 			"frame; xdp the XDP program, when the frame comes in; hardware the card, else as xdp. An interface stays as it was opened, " +
-			"and a socket with HardwareTimestamps that opens one asks for hardware; where the ring stamps, the path of a socket with " +
+			"and a socket that opens one asks for hardware if it has HardwareTimestamps, or Timestamps while " +
+			"VMA_HW_TS_CONVERSION is not 0; where the ring stamps, the path of a socket with " +
 			"Timestamps says stamp.poll. PollerConfig.OffloadTime comes before it, and VMA_HW_TS_CONVERSION other than 0, which asks for hardware",
 		access: access{"poll, xdp or hardware", getTimeSource, setTimeSource,
 			func(s *Settings) bool { _, err := ParseTimeSource(string(s.Offload.Time)); return err == nil }}}.on(RingOffload).unless(cardTimeAsks),
@@ -201,7 +202,7 @@ var socketParameters = []Parameter{
 	Parameter{Name: "VMA_MTU", Title: "MTU", Field: "MTU", State: Partly,
 		Effect: "the longest IP packet that an offloaded ring sends where the interface does not allow less: longer datagrams leave in " +
 			"fragments, each of which takes a buffer (EMSGSIZE where the poller has too few). Datagrams that the kernel sends follow the interface and the route. TCP sockets have a VMA_MSS of 40 less, with " +
-			"IPv6 60, where that is not set. 0: by the interface",
+			"IPv6 60, where that is not set; segments of our own TCP are within both. 0: by the interface",
 		access: zeroOr(func(s *Settings) *int { return &s.MTU }, leastMTU, mostMTU)}.unless(onlyDatagrams).as("0"),
 	{Name: "VMA_TX_MC_LOOPBACK", Title: "Tx MC Loopback", Field: "NoMulticastLoop", State: Works,
 		Effect: "whether members on this host get the multicast of a UDP socket that is not adopted; UDPConfig.MulticastLoop and " +
@@ -246,7 +247,7 @@ var stackParameters = []Parameter{
 		Effect: "what is made of the arrival stamps of network cards, on sockets with Timestamps: 0 asks for none, 1 as the card counts, 2 " +
 			"best possible, 3 on the system's clock, 4 PTP. For offloaded rings it is SX_OFFLOAD_TIME=hardware too. Without a card that " +
 			"stamps the kernel's stamps stay, on an offloaded ring the XDP program's. HardwareTimestamps of a configuration comes before it, " +
-			"but with 1 to 4 here an interface is opened for the card's stamps whatever that is, unless PollerConfig.OffloadTime says xdp or poll",
+			"for what its socket gets; for what stamps an interface is opened says SX_OFFLOAD_TIME",
 		access: integer(func(s *Settings) *int { return &s.CardTime }, 0, 4)},
 	inert("VMA_IPOIB", "IPOIB support", "1", yesOrNo, HardwareOnly, "InfiniBand").as("0"),
 }
@@ -288,7 +289,7 @@ var logParameters = []Parameter{
 	inert("VMA_LOG_COLORS", "Log Colors", "1", yesOrNo, NotApplicable, "lines are not coloured").as("0"),
 	Parameter{Name: "VMA_STATS_FILE", Title: "Stats File", Field: "StatsFile", State: Works,
 		Effect: "the text file to which what a socket that had a ring has counted is appended when it is closed, as view 3 of xtstat prints it; emptied when " +
-			"the first engine with it is made, and refused if it is there and no plain file. The first %d in its name is the process id",
+			"an engine with it is made and no other one of the process has it, and refused if it is there and no plain file. The first %d in its name is the process id",
 		access: text(func(s *Settings) *string { return &s.StatsFile }, "the path of a file", anything)}.as(""),
 	Parameter{Name: "VMA_STATS_SHMEM_DIR", Title: "Stats shared memory directory", Field: "StatsDirectory", VMA: "/tmp/", State: Works,
 		Effect: "the directory of the files that xtstat reads: one for each process, or more if its engines differ in these settings. It is made " +
