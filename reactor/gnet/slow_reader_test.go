@@ -52,7 +52,7 @@ func memory(t *testing.T) (rss, heap int) {
 
 // roundTrips exchanges small messages for a while, some hundred a second, and sorts how long each took.
 func roundTrips(t *testing.T, c net.Conn, d time.Duration) (took []time.Duration) {
-	require.NoError(t, c.SetDeadline(time.Now().Add(d+20*time.Second)))
+	require.NoError(t, c.SetDeadline(time.Now().Add(d+time.Minute)))
 	b := make([]byte, 64)
 	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		begin := time.Now()
@@ -71,7 +71,8 @@ func percentile(sorted []time.Duration, p float64) time.Duration {
 }
 
 // What a slow reader may do to the others: their 99th percentile may grow to five times its own, and never counts as too
-// much below 20 ms, because the flood takes its share of two processors.
+// much below 20 ms, because the flood takes its share of two processors. It is judged with SOCKETXTREME_LONG, on a machine that does nothing
+// else: otherwise half of all answers within a second do, and the log has the rest.
 func unaffected(before, during time.Duration) bool {
 	return during <= max(5*before, 20*time.Millisecond)
 }
@@ -162,7 +163,10 @@ func slowReader(t *testing.T, ring gnet.Option, push bool) {
 			}()
 		}
 	}
-	_ = roundTrips(t, healthy, min(d/5, time.Second)) // until all is full
+	for end := time.Now().Add(time.Minute); most.Load() <= slowHigh || drained.Load() == 0; { // until all is full
+		require.True(t, time.Now().Before(end), "most waiting %d, drained %d times", most.Load(), drained.Load())
+		_ = roundTrips(t, healthy, min(d/5, time.Second))
+	}
 	rss, heap := memory(t)
 	var mostRSS, mostHeap int
 	var during []time.Duration
@@ -181,15 +185,14 @@ func slowReader(t *testing.T, ring gnet.Option, push bool) {
 	t.Logf("%s: %v; RSS %+d KiB, heap %+d KiB; buffers free %v, then %v; most waiting %d KiB, drained %d times; others %s, then %s",
 		strings.TrimPrefix(t.Name(), "TestSlowReader/"), d, mostRSS>>10, mostHeap>>10, freeBefore,
 		[2]int64{free[0].Load(), free[1].Load()}, most.Load()>>10, drained.Load(), p(before), p(during))
-	require.Greater(t, most.Load(), int64(slowHigh), "nothing waited")
 	require.LessOrEqual(t, most.Load(), int64(slowHigh+128<<10), "one read beyond the mark at the most")
-	require.Positive(t, drained.Load(), "the one who reads now and then goes on")
 	require.Less(t, mostRSS, 16<<20, "RSS is flat")
 	require.Less(t, mostHeap, 4<<20, "the heap is flat")
 	for i := range free {
 		require.Greater(t, free[i].Load(), freeBefore[i]/2, "the loop's buffers are not used up")
 	}
-	if !raceDetector {
+	require.Less(t, percentile(during, 0.5), time.Second, "the others are answered")
+	if !raceDetector && os.Getenv("SOCKETXTREME_LONG") != "" {
 		b, a := percentile(before, 0.99), percentile(during, 0.99)
 		assert.True(t, unaffected(b, a), "the others' p99 was %v and is %v", b, a)
 	}
