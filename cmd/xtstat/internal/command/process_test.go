@@ -131,6 +131,18 @@ func (p *program) send(n int) {
 	}
 }
 
+// awaitCounted waits until the program has counted n datagrams received and sent: the answer to the last one may be here before it is counted.
+func (p *program) awaitCounted(n uint64) {
+	p.t.Helper()
+	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		x := p.counted()
+		if x["packets"] >= n && x["sent_messages"] >= n && x["sent_bytes"] >= 100*n {
+			return
+		}
+		p.True(time.Now().Before(end), "%v", x)
+	}
+}
+
 // run is xtstat for the program's directory; it must succeed.
 func (p *program) run(args ...string) string {
 	p.t.Helper()
@@ -165,6 +177,7 @@ func TestViewsOfARunningAndAKilledProgram(t *testing.T) {
 			p := startEcho(t, ring)
 			const n = 321
 			p.send(n)
+			p.awaitCounted(n)
 			for _, view := range []string{"1", "2", "3", "4", "5"} {
 				x := p.counted("-v", view)
 				p.EqualValues(n, x["packets"])
