@@ -2,14 +2,13 @@ package testnet
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/netip"
 
-	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/asm"
-	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
 )
 
 // Reflect sends what comes in on an interface for an IPv4 address back to its sender, with source and destination exchanged, until the result is
@@ -20,62 +19,79 @@ import (
 //	                                            ├── veth ────┤
 //	server   10.0.0.1:80    ◄── far:40000       ┘            └ far:40000 ──► 10.0.0.1:80
 //
-// The far address has a permanent entry in the host's table of neighbours; no interface has it. Linux 6.6 (TCX).
+// The far address has a permanent entry in the host's table of neighbours; no interface has it. The interface is of the calling thread's network
+// namespace. Frames go through a packet socket: the kernel leaves a frame that a program has redirected out of generic XDP.
 func Reflect(ifName string, far netip.Addr) (io.Closer, error) {
+	fail := func(what string, err error) (io.Closer, error) {
+		return nil, fmt.Errorf("testnet: reflect on %s: %s: %w", ifName, what, err)
+	}
 	i, err := net.InterfaceByName(ifName)
 	if err != nil {
-		return nil, fmt.Errorf("testnet: reflect: %w", err)
+		return fail("interface", err)
 	}
-	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.SchedCLS, License: "Apache-2.0", Instructions: reflection(far.As4())})
+	ipv4 := binary.NativeEndian.Uint16([]byte{8, 0})
+	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return nil, fmt.Errorf("testnet: reflect: %w", err)
+		return fail("socket", err)
 	}
-	l, err := link.AttachTCX(link.TCXOptions{Interface: i.Index, Program: p, Attach: ebpf.AttachTCXIngress})
+	r := &reflector{fd: fd, far: far.As4(), ended: make(chan struct{})}
+	// The header of virtio carries what the sender has left to do: checksums, segments.
+	err = errors.Join(unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_VNET_HDR, 1),
+		unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_IGNORE_OUTGOING, 1),
+		unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 64<<20),
+		unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Usec: 50_000}),
+		unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: ipv4, Ifindex: i.Index}))
 	if err != nil {
-		_ = p.Close()
-		return nil, fmt.Errorf("testnet: reflect: TCX on %s: %w", ifName, err)
+		_ = unix.Close(fd)
+		return fail("packet socket", err)
 	}
-	_ = p.Close() // the link keeps it
-	return l, nil
+	r.stop = make(chan struct{})
+	go r.run()
+	return r, nil
 }
 
-// reflection is the program of Reflect.
-func reflection(far [4]byte) asm.Instructions {
-	const (
-		headers            = 14 + 20 // Ethernet and IPv4, copied to the stack, the addresses of IPv4 aligned
-		at                 = -headers - 8
-		target, source     = at, at + 6 // of Ethernet
-		etherType          = at + 12
-		from, to           = at + 26, at + 30 // of IPv4
-		macs               = at - 22
-		ifIndex            = 40 // in struct __sk_buff
-		accept, redirected = -1, 0
-	)
-	copyHalf := func(dst, src int16) asm.Instructions {
-		return asm.Instructions{asm.LoadMem(asm.R1, asm.R10, src, asm.Half), asm.StoreMem(asm.R10, dst, asm.R1, asm.Half)}
+// reflector is a packet socket and the goroutine that reads it.
+type reflector struct {
+	fd          int
+	far         [4]byte
+	stop, ended chan struct{}
+}
+
+// run reflects frames until stop is closed.
+func (r *reflector) run() {
+	defer close(r.ended)
+	const virtio, ethernet = 10, 14 // lengths of the headers
+	frame := make([]byte, virtio+ethernet+1<<16)
+	for {
+		n, err := unix.Read(r.fd, frame)
+		select {
+		case <-r.stop:
+			return
+		default:
+		}
+		if err != nil || n < virtio+ethernet+20 {
+			continue
+		}
+		link, ip := frame[virtio:], frame[virtio+ethernet:]
+		if [4]byte(ip[16:20]) != r.far {
+			continue
+		}
+		exchange(link[0:6], link[6:12])
+		exchange(ip[12:16], ip[16:20])
+		_, _ = unix.Write(r.fd, frame[:n]) // refused: lost, as on the wire
 	}
-	store := func(offset int32, stack int16, length int32) asm.Instructions {
-		return asm.Instructions{asm.Mov.Reg(asm.R1, asm.R6), asm.Mov.Imm(asm.R2, offset), asm.Mov.Reg(asm.R3, asm.R10), asm.Add.Imm(asm.R3, int32(stack)),
-			asm.Mov.Imm(asm.R4, length), asm.Mov.Imm(asm.R5, 0), asm.FnSkbStoreBytes.Call()}
+}
+
+// exchange exchanges the bytes of two slices of one length.
+func exchange(a, b []byte) {
+	for i := range a {
+		a[i], b[i] = b[i], a[i]
 	}
-	list := asm.Instructions{
-		asm.Mov.Reg(asm.R6, asm.R1),
-		asm.Mov.Imm(asm.R2, 0), asm.Mov.Reg(asm.R3, asm.R10), asm.Add.Imm(asm.R3, at), asm.Mov.Imm(asm.R4, headers),
-		asm.FnSkbLoadBytes.Call(),
-		asm.JNE.Imm(asm.R0, 0, "accept"),
-		asm.LoadMem(asm.R1, asm.R10, etherType, asm.Half),
-		asm.JNE.Imm(asm.R1, int32(binary.NativeEndian.Uint16([]byte{8, 0})), "accept"),
-		asm.LoadMem(asm.R7, asm.R10, to, asm.Word), asm.LoadMem(asm.R8, asm.R10, from, asm.Word),
-		asm.LoadImm(asm.R1, int64(binary.NativeEndian.Uint32(far[:])), asm.DWord),
-		asm.JNE.Reg(asm.R7, asm.R1, "accept"),
-		asm.StoreMem(asm.R10, from, asm.R7, asm.Word), asm.StoreMem(asm.R10, to, asm.R8, asm.Word),
-	}
-	for n := int16(0); n < 6; n += 2 {
-		list = append(list, copyHalf(macs+n, source+n)...)
-		list = append(list, copyHalf(macs+6+n, target+n)...)
-	}
-	list = append(list, store(0, macs, 12)...)
-	list = append(list, store(26, from, 8)...)
-	return append(list, asm.LoadMem(asm.R1, asm.R6, ifIndex, asm.Word), asm.Mov.Imm(asm.R2, redirected), asm.FnRedirect.Call(), asm.Return(),
-		asm.Mov.Imm(asm.R0, accept).WithSymbol("accept"), asm.Return())
+}
+
+// Close ends the reflecting.
+func (r *reflector) Close() error {
+	close(r.stop)
+	<-r.ended
+	return unix.Close(r.fd)
 }
