@@ -5,7 +5,8 @@
 #
 #   scripts/gnet-suite.sh [-q] [go test flags...]
 #
-#   RING=uring|epoll     the kind of ring (default: both, one after the other)
+#   RING=uring|epoll|offload   the kind of ring (default: uring, then epoll). offload is TCP and UDP of our own stack: what the tests dial on
+#                        this host goes over a veth to a program that sends it back (internal/testnet.Reflect). Root.
 #   MODE=exact|default   exact: all 31 tests must pass. default: all but the cases listed below under "corrected"
 #   RUN=regexp           a subset, as for go test -run; then the number of tests is not checked
 #   RACE=1               with the race detector
@@ -19,8 +20,13 @@ run=${RUN:-}
 expected=31
 case $mode in exact | default) ;; *) echo "gnet-suite: MODE=$mode: want exact or default" >&2; exit 2 ;; esac
 for r in ${RING:-uring epoll}; do
-	case $r in uring | epoll) ;; *) echo "gnet-suite: RING=$r: want uring or epoll" >&2; exit 2 ;; esac
+	case $r in uring | epoll | offload) ;; *) echo "gnet-suite: RING=$r: want uring, epoll or offload" >&2; exit 2 ;; esac
 done
+far=
+case ${RING:-} in
+offload) far=10.77.0.200 ;;
+*offload*) echo "gnet-suite: RING=$RING: offload runs alone, its tests dial other addresses" >&2; exit 2 ;;
+esac
 quick='^Test(DefaultGnetServer|BadAddresses|Tick|WakeConn|Shutdown|CloseActionError|ShutdownActionError|CloseActionOnOpen|ShutdownActionOnOpen|UDPShutdown|CloseConnection|ServerOptionsCheck|StopServer|EngineStop|ClosedWakeUp|MultiInstLoggerRace|DisconnectedAsyncWrite|UDPSendtoServer|SafeContext|WakeConnImmediately|ClientReadOnEOF|ClientSafeContext|MulticastBindIPv4|MulticastBindIPv6|BindToDevice)$'
 if [ "${1:-}" = -q ]; then
 	run=$quick
@@ -56,14 +62,60 @@ package=$PWD/reactor/gnet
 cat >"$work/helper.go" <<'GO'
 package gnet
 
-import "os"
+import (
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"runtime"
+	"strings"
+
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
+)
 
 func parseProtoAddr(address string) (string, string, error) { return parseAddress(address) }
+
+// suiteFar is the address by which this host reaches itself over the wire; not valid where it need not.
+var suiteFar netip.Addr
 
 func init() {
 	if os.Getenv("GNET_SUITE_MODE") == "exact" {
 		optionDefaults = WithExactGnet()
 	}
+	if far := os.Getenv("GNET_SUITE_FAR"); far != "" {
+		suiteFar = netip.MustParseAddr(far)
+		reflected := make(chan error)
+		go func() { reflected <- suiteReflect() }()
+		if err := <-reflected; err != nil {
+			panic(err)
+		}
+	}
+}
+
+// suiteReflect has the far end of the veth send back what is for suiteFar, until the process ends.
+func suiteReflect() error {
+	runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+	peer, err := os.Open(os.Getenv("GNET_SUITE_PEER"))
+	if err != nil {
+		return err
+	}
+	defer peer.Close()
+	if err := testnet.EnterNamespace(peer); err != nil {
+		return err
+	}
+	suiteReflector, err = testnet.Reflect("peer0", suiteFar)
+	return err
+}
+
+var suiteReflector io.Closer // kept: a link that is collected is closed
+
+// suiteAddress is where an address of this host is dialled.
+func suiteAddress(network, address string) string {
+	host, port, err := net.SplitHostPort(address)
+	if !suiteFar.IsValid() || err != nil || network == "unix" || strings.HasSuffix(network, "6") || host != "" && host != "10.77.0.1" {
+		return address
+	}
+	return net.JoinHostPort(suiteFar.String(), port)
 }
 GO
 if [ "$mode" = default ]; then
@@ -91,6 +143,13 @@ GO
 	sed -i "s|^\"Replace\": {|&|; s|^{\"Replace\": {$|&\n\"$package/suite_random_test.go\": \"$work/random.go\",|" "$work/overlay.json"
 fi
 
+# What the tests dial on this host is dialled at the far address, if there is one: a host reaches its own addresses without a card.
+sed -i -E \
+	-e 's/\bnet\.Dial\(("tcp"|network|[ts]\.network), (addr|[ts]\.addr)\)/net.Dial(\1, suiteAddress(\1, \2))/' \
+	-e 's/\bcli\.DialContext\((network|"tcp"), ([a-z]+|"[^"]*"), /cli.DialContext(\1, suiteAddress(\1, \2), /' \
+	-e 's/\b(cli|client)\.Dial\((network|"tcp"), ([a-z]+|"[^"]*")\)/\1.Dial(\2, suiteAddress(\2, \3))/' \
+	"$work"/{gnet_test,client_test,os_unix_test}.go
+[ -z "$far" ] || sed -i 's/\b127\.0\.0\.1:/10.77.0.1:/' "$work"/{gnet_test,client_test}.go
 tests=$(cat "$work"/{gnet_test,client_test,os_unix_test}.go | perl -0pe 's{/\*.*?\*/}{}gs' | grep -c '^func Test')
 if [ "$tests" != "$expected" ]; then
 	echo "gnet-suite: the module has $tests top-level tests, not $expected: look at what is new" >&2
@@ -106,18 +165,36 @@ cat >"$work/inside.sh" <<'SH'
 set -euo pipefail
 ip link set lo up multicast on
 ip -6 route add local ff00::/8 dev lo table local # the kernel adds none for lo, and takes no other kind there
-ip link add eth0 type veth peer name peer0
+queues=()
+[ -z "${GNET_SUITE_FAR:-}" ] || queues=(numrxqueues "$((2 * $(nproc)))" numtxqueues "$((2 * $(nproc)))") # one for each loop
+ip link add eth0 "${queues[@]}" type veth peer name peer0
 sysctl -qw net.ipv6.conf.eth0.accept_dad=0 net.ipv6.conf.peer0.accept_dad=0
 ip addr add 10.77.0.1/24 dev eth0
 ip link set eth0 up
-ip link set peer0 up
+if [ -n "${GNET_SUITE_FAR:-}" ]; then # in a namespace of its own: a wildcard listener would open it too
+	unshare --net sleep infinity &
+	holder=$!
+	trap 'kill $holder' EXIT
+	while [ /proc/$holder/ns/net -ef /proc/self/ns/net ]; do sleep 0.01; done
+	ip link set peer0 netns $holder
+	nsenter -t $holder -n ip link set peer0 up
+	export GNET_SUITE_PEER=/proc/$holder/ns/net
+else
+	ip link set peer0 up
+fi
 ip -6 addr add fd77::1/64 dev eth0 nodad
 ip route add default via 10.77.0.2 dev eth0
+if [ -n "${GNET_SUITE_FAR:-}" ]; then ip neigh add "$GNET_SUITE_FAR" lladdr 02:00:00:00:77:02 nud permanent dev eth0; fi
 if [ -n "${GNET_SUITE_NO_TIME_WAIT:-}" ]; then sysctl -qw net.ipv4.tcp_max_tw_buckets=0; fi
 sleep 0.3
 cd "$1"
 shift
-exec "$@"
+[ -n "${GNET_SUITE_FAR:-}" ] || exec "$@"
+code=0
+"$@" || code=$?
+# Of the connections that this host's kernel opened, those that it did not accept itself.
+awk '/^Tcp: [0-9]/ { print "gnet-suite: connections opened by the kernel:", $6 ", accepted by the kernel:", $7 }' /proc/net/snmp
+exit $code
 SH
 
 status=0
@@ -128,7 +205,7 @@ for ring in ${RING:-uring epoll}; do
 	user=()
 	[ "$(id -u)" = 0 ] || user=(--map-root-user)
 	# A subset leaves less time between tests that use the same port than TIME_WAIT takes, and gnet does not set SO_REUSEADDR.
-	GNET_SUITE_NO_TIME_WAIT=$run SX_RING=$ring GNET_SUITE_MODE=$mode unshare --net "${user[@]}" bash "$work/inside.sh" "$work" \
+	GNET_SUITE_NO_TIME_WAIT=$run GNET_SUITE_FAR=$far SX_RING=$ring SX_OFFLOAD_TCP=${far:+1} GNET_SUITE_MODE=$mode unshare --net "${user[@]}" bash "$work/inside.sh" "$work" \
 		"$work/suite.test" -test.v -test.timeout "${TIMEOUT:-25m}" ${run:+-test.run "$run"} "$@" >"$log" 2>&1
 	code=$?
 	set -e
@@ -136,6 +213,7 @@ for ring in ${RING:-uring epoll}; do
 	skipped=$(grep -c -- '--- SKIP' "$log" || true)
 	grep -E '^\s*--- (FAIL|SKIP)|^panic:|^FAIL' "$log" || true
 	[ -n "${KEEP:-}" ] && cp "$log" "$KEEP-$ring.log"
+	[ -z "$far" ] || grep '^gnet-suite: ' "$log" || true
 	echo "gnet-suite: $mode mode, $ring: $passed passed, $skipped skipped, exit code $code"
 	if [ $code != 0 ]; then
 		status=1
