@@ -104,9 +104,8 @@ var linkCounters = ofLinks([]Counter{
 	lost("memory.tx_peer_closed", "frames", "frames to a memory link whose other end was closed", ""),
 	lost("memory.tx_too_long", "frames", "frames longer than the memory link carries", ""),
 
-	total("capture.frames", "frames", "frames that the capture took", ""),
 	total("capture.written", "frames", "frames written into the capture's file", ""),
-	total("capture.no_room", "frames", "frames that found the capture's queue full: they are missing in the file alone", ""),
+	total("capture.no_room", "frames", "frames written over in the recorder's memory before the capture read them: they are missing in the file alone", ""),
 	total("capture.over_limit", "frames", "frames beyond the capture's limit of bytes", ""),
 	total("capture.failed", "frames", "frames that could not be written", ""),
 })

@@ -66,13 +66,13 @@ func New(s conf.Settings) (*Engine, error) {
 	}
 	e.nics = newInterfaces(e.log, &s)
 	if err = e.loadRules(); err == nil {
-		err = errors.Join(e.openCapture(&s.Offload), e.openRecorder(&s.Offload.Recorder))
+		err = e.openRecorder(&s.Offload)
 	}
 	if err == nil {
 		err = e.openSocketReport()
 	}
 	if err != nil {
-		err = errors.Join(err, e.recorder.Close(), e.closeCapture(), e.closeLog())
+		err = errors.Join(err, e.recorder.Close(), e.closeLog())
 		panicIfFatal(err)
 		return nil, err
 	}
@@ -171,7 +171,7 @@ func (e *Engine) Close() error {
 	}
 	e.closeFeeds()
 	// Without the lock, because a capture file may be a pipe that is read slowly.
-	return errors.Join(e.stats.close(e), e.socketReport.close(), e.recorder.Close(), e.closeCapture(), e.closeLog())
+	return errors.Join(e.stats.close(e), e.socketReport.close(), e.recorder.Close(), e.closeLog())
 }
 
 // markClosed makes NewPoller fail from now on. It is an error if a poller is open.

@@ -14,7 +14,6 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/host"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link"
-	"github.com/socketxtreme/socketxtreme/ring/link/capture"
 	"github.com/socketxtreme/socketxtreme/ring/link/xdp"
 	"github.com/socketxtreme/socketxtreme/ring/offload"
 	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
@@ -25,13 +24,12 @@ import (
 // the last poller that uses it. Mirror and exchange are closed with the last poller of kind offload. All are of one network namespace: that
 // of the thread that made the first socket that could be offloaded.
 type interfaces struct {
-	log     *slog.Logger
-	named   []conf.Interface // from the settings: the only ones that may be opened, and their queues; none: all
-	tcp     bool             // the steering programs take TCP too
-	busy    bool             // each poll of a link without frames runs the driver's poll (conf.Offload.BusyPoll)
-	mode    conf.XDPMode
-	txRing  int           // entries of a queue's transmit ring; 0: the default
-	capture *capture.File // to which all frames are written; nil: none
+	log    *slog.Logger
+	named  []conf.Interface // from the settings: the only ones that may be opened, and their queues; none: all
+	tcp    bool             // the steering programs take TCP too
+	busy   bool             // each poll of a link without frames runs the driver's poll (conf.Offload.BusyPoll)
+	mode   conf.XDPMode
+	txRing int // entries of a queue's transmit ring; 0: the default
 
 	mu       sync.Mutex
 	mirror   *host.Host
@@ -140,7 +138,7 @@ func (x *interfaces) open(name string, p nic.Patience) (nic.Device, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.modes[name] = d.Path().Mode
-	return x.captured(d), nil
+	return d, nil
 }
 
 // stampBy asks that the frames of an interface be stamped at least as exactly as t. It takes effect when the interface is opened: an

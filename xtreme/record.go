@@ -11,19 +11,36 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/link/record"
 )
 
-// openRecorder makes the recorder of the engine's offloaded rings, which records if the settings give it memory (SX_RECORD). One that cannot be
-// made as the settings say is a warning in the log; VMA_EXCEPTION_HANDLING decides whether it is also an error.
-func (e *Engine) openRecorder(c *conf.Recorder) error {
+// openRecorder makes the recorder of the engine's offloaded rings, which records if the settings give it memory (SX_RECORD) or a file for all
+// frames (SX_CAPTURE). What cannot be made as the settings say is a warning in the log; VMA_EXCEPTION_HANDLING decides whether it is also an
+// error.
+func (e *Engine) openRecorder(o *conf.Offload) error {
+	capture, captureErr := e.openCapture(o)
+	c := &o.Recorder
 	var err error
-	e.recorder, err = record.New(record.Config{Memory: c.MiB << 20, Snap: c.Snap, Filter: c.Filter, Log: e.log,
+	e.recorder, err = record.New(record.Config{Memory: c.MiB << 20, Snap: c.Snap, Filter: c.Filter, Log: e.log, Capture: capture,
 		Alarm: record.AlarmConfig{Directory: c.Directory, After: c.After, Every: c.Every, Quota: int64(c.Quota) << 20, Gap: c.Gap}})
 	if err == nil {
-		return nil
+		return captureErr
 	}
 	err = fmt.Errorf("SX_RECORD=%v: %w", c, err)
 	e.log.Warn("nothing is recorded", "error", err)
-	e.recorder, _ = record.New(record.Config{Log: e.log})
-	return e.exception("setting", err)
+	e.recorder, _ = record.New(record.Config{Log: e.log, Capture: capture})
+	return errors.Join(captureErr, e.exception("setting", err))
+}
+
+// openCapture makes the file to which offloaded rings write their frames; nil if the settings name none, or it cannot be made.
+func (e *Engine) openCapture(o *conf.Offload) (*record.Capture, error) {
+	if o.Capture == "" {
+		return nil, nil
+	}
+	capture, err := record.OpenCapture(record.CaptureConfig{Path: o.Capture, Snap: o.CaptureSnap, Limit: int64(o.CaptureLimit) << 20, Log: e.log})
+	if err != nil {
+		err = fmt.Errorf("SX_CAPTURE=%s: %w", o.Capture, err)
+		e.log.Warn("nothing is captured", "error", err)
+		return nil, e.exception("setting", err)
+	}
+	return capture, nil
 }
 
 // WriteRecord writes what the recorder has of the last frames of the engine's offloaded rings (SX_RECORD), as pcapng: received and sent ones,

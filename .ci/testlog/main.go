@@ -23,7 +23,7 @@ type event struct{ Action, Package, Test, Output, Key, Value string }
 
 // driverOf are the packages whose tests are of one kind of ring.
 var driverOf = map[string]string{"ring/uring": "uring", "ring/epoll": "epoll", "ring/offload": "offload", "ring/link/xdp": "offload",
-	"ring/link/capture": "offload", "internal/ip": "offload", "udp": "offload", "simnet": "offload"}
+	"ring/link/record": "offload", "internal/ip": "offload", "udp": "offload", "simnet": "offload"}
 
 const module = "github.com/socketxtreme/socketxtreme/"
 

@@ -81,7 +81,7 @@ func (d *driver) Counters(dst []ring.Counter) []ring.Counter {
 		add(name+".tx_frames", st.TxFrames)
 		add(name+".tx_lost", st.TxLost)
 		add(name+".kicks", st.Kicks)
-		own = d.former[i].join(l.Counters(own[:0]))
+		own = d.links[i].tap.Counters(d.former[i].join(l.Counters(own[:0])))
 		for _, c := range own {
 			add(name+"."+c.Name, c.Value)
 		}

@@ -43,7 +43,7 @@ func (d *driver) Path(s *ring.Socket) ring.Path {
 			continue
 		}
 		for _, i := range x.Places {
-			lp := d.links[i].Link.Path()
+			lp := d.links[i].path()
 			for _, r := range lp.Reasons {
 				if !slices.Contains(p.Reasons, ring.Reason(r)) {
 					addReason(r)

@@ -23,7 +23,7 @@ func TestReasonsAreDocumented(t *testing.T) {
 		`"((?:link|offload|ring|route|xdp|checksum|stamp|mcast)\.\w+)"`)
 	codes, literal := 0, map[string]bool{}
 	quoted := regexp.MustCompile(`"([a-z]+\.[a-z][a-z_0-9]+)"`)
-	for _, pattern := range []string{"*.go", "*/*.go", "../*.go", "../link/xdp/*.go", "../link/guard/*.go", "../link/capture/*.go", "../../xtreme/*.go", "../../internal/host/*.go",
+	for _, pattern := range []string{"*.go", "*/*.go", "../*.go", "../link/xdp/*.go", "../link/guard/*.go", "../link/record/*.go", "../../xtreme/*.go", "../../internal/host/*.go",
 		"../*/*.go", "../internal/*/*.go", "../../internal/*/*.go", "../../udp/*.go"} {
 		files, err := filepath.Glob(pattern)
 		require.NoError(t, err)

@@ -38,3 +38,10 @@ func (d *driver) sendFrames(i int, out []link.Out) (took int) {
 	tap.Sent(took)
 	return took
 }
+
+// path is the link's, with the reason that its frames are captured.
+func (l *Link) path() link.Path {
+	p := l.Link.Path()
+	p.Reasons = append(p.Reasons[:len(p.Reasons):len(p.Reasons)], l.tap.Reasons()...)
+	return p
+}

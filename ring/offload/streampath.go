@@ -37,7 +37,7 @@ func (d *driver) streamPath(s *ring.Socket) ring.Path {
 			continue
 		}
 		for _, i := range x.Places {
-			lp := d.links[i].Link.Path()
+			lp := d.links[i].path()
 			for _, r := range lp.Reasons {
 				add(r)
 			}

@@ -23,7 +23,8 @@ type Record struct {
 	Drop      wire.Drop // why it was dropped; wire.Accept: it was not
 	Comments  []string  // the reason of the drop, and what happened at the loop
 
-	scope *Scope
+	tap      *Tap
+	unwanted bool // the recorder's filter refuses it: it was recorded for the capture alone
 }
 
 // cursor reads the records of a recorder, each once.
@@ -34,12 +35,18 @@ type cursor struct {
 	expected map[*Tap]uint32
 	event    uint64  // number of the next one
 	waiting  []event // that concern a frame which has not come yet
+
+	snap   int     // bytes of a frame that are read; 0: all that were recorded
+	filter *filter // frames that it refuses are unwanted; nil: none is
+	first  bool    // the cursor was made before anything was recorded: the first record that it expects of a tap is number 0
 }
 
 // position is how far a chunk was read, and which use of it.
 type position struct{ number, at uint64 }
 
-func newCursor(r *Recorder) *cursor { return &cursor{recorder: r} }
+func newCursor(r *Recorder) *cursor {
+	return &cursor{recorder: r, snap: r.config.Snap, filter: r.filter}
+}
 
 // next are the records since the last call, by time, with their comments. last: no more will come, so that events that wait for a frame go to
 // the last one.
@@ -99,18 +106,22 @@ func (c *cursor) parse(list []Record, tap *Tap, b []byte, t timeOf) []Record {
 		sequence := binary.LittleEndian.Uint32(b[headSequence:])
 		size := (headSize + taken + 7) &^ 7
 		flags := b[headFlags]
-		missing := uint32(0)
-		if want, known := c.expected[tap]; known {
-			missing = sequence - want
-		}
-		c.expected[tap] = sequence + 1
 		if flags != notSent {
+			missing := uint32(0)
+			if want, known := c.expected[tap]; known || c.first {
+				missing = sequence - want
+			}
+			c.expected[tap] = sequence + 1
 			r := Record{Interface: tap.Interface, Queue: tap.Queue, Out: flags&flagOut != 0, Length: int(binary.LittleEndian.Uint32(b[headLength:])),
 				Bytes: b[headSize : headSize+taken : headSize+taken], Lost: binary.LittleEndian.Uint32(b[headLost:]), Missing: missing,
-				Drop: wire.Drop(b[headDrop]), scope: tap.scope}
+				Drop: wire.Drop(b[headDrop]), tap: tap}
 			at := binary.LittleEndian.Uint64(b)
 			if r.Nanos = int64(at); flags&flagStamped == 0 {
 				r.Nanos = t.wall(at)
+			}
+			r.unwanted = c.filter != nil && !c.filter.accepts(r.Bytes)
+			if c.snap > 0 && c.snap < taken {
+				r.Bytes = r.Bytes[:c.snap:c.snap]
 			}
 			if r.Drop != wire.Accept {
 				r.Comments = append(r.Comments, dropTexts[r.Drop])
@@ -127,7 +138,7 @@ func (c *cursor) comment(list []Record, last bool) {
 	left := c.waiting[:0]
 	for _, e := range c.waiting {
 		i, _ := slices.BinarySearchFunc(list, e.nanos, func(r Record, at int64) int { return cmp.Compare(r.Nanos, at) })
-		ofScope := func(r Record) bool { return e.scope == nil || r.scope == e.scope }
+		ofScope := func(r Record) bool { return !r.unwanted && (e.scope == nil || r.tap.scope == e.scope) }
 		next := slices.IndexFunc(list[i:], ofScope)
 		switch {
 		case !e.before && next >= 0:

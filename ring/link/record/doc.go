@@ -4,7 +4,8 @@
 //	ring's goroutine                                    any goroutine
 //	Tap.Received ─┐                                  ┌─ Recorder.Write      what memory has
 //	Tap.Dropped   ├──► chunks of the memory ──► cursor ─ Stream      and what comes, until told to stop
-//	Tap.Sending  ─┘    the oldest is written over       └─ alarms      by itself, when something is lost
+//	Tap.Sending  ─┘    the oldest is written over       ├─ alarms      by itself, when something is lost
+//	                                                    └─ Capture     all there is, from the first frame on
 //
 // A chunk belongs to one tap while it is filled: a record is a copy of the first bytes of a frame behind a head. The tap publishes the records
 // of a burst when the stack has handled it, so that the reason of a drop stands in the record of the frame that was dropped. A reader takes a

@@ -12,7 +12,6 @@ type memory struct {
 	snap   int
 	filter *filter
 	last   atomic.Uint64 // number of the chunk that was taken last
-	missed atomic.Uint64 // frames that found no chunk: as many taps as chunks, or readers in all of them
 }
 
 // chunk is a part of the memory that one tap fills.

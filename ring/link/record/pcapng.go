@@ -37,7 +37,7 @@ var ErrOff = errors.New("record: the recorder is off")
 
 // Write writes what the recorders have, as pcapng. Error: ErrOff if none of them is on.
 func Write(w io.Writer, list []*Recorder, o WriteOptions) (Written, error) {
-	x, err := newWriter(w, list, o)
+	x, err := newReadingWriter(w, list, o)
 	if err != nil {
 		return Written{}, err
 	}
@@ -56,7 +56,7 @@ const (
 
 // Stream is Write, and goes on with what comes.
 func Stream(w io.Writer, list []*Recorder, o WriteOptions) (Written, error) {
-	x, err := newWriter(w, list, o)
+	x, err := newReadingWriter(w, list, o)
 	if err != nil {
 		return Written{}, err
 	}
@@ -110,16 +110,23 @@ type writer struct {
 type ngInterface struct {
 	id      int
 	frames  uint64
-	dropped uint64
+	dropped uint64 // by the link, or written over before they were read
 }
 
-// newWriter begins a file: its head, and an interface without frames, because the format's library begins files with one.
-func newWriter(w io.Writer, list []*Recorder, o WriteOptions) (*writer, error) {
+// newWriter makes a writer without cursors and filter. The file begins with its first interface, because the format's library begins files with
+// one.
+func newWriter(w io.Writer, o WriteOptions) *writer {
+	return &writer{out: bufio.NewWriterSize(w, 256<<10), options: o, interfaces: map[string]*ngInterface{}}
+}
+
+// newReadingWriter makes a writer with a cursor for each recorder that is on. Error: ErrOff if none is, or the filter of the options.
+func newReadingWriter(w io.Writer, list []*Recorder, o WriteOptions) (*writer, error) {
 	f, err := parseFilter(o.Filter)
 	if err != nil {
 		return nil, fmt.Errorf("record: %w", err)
 	}
-	x := &writer{out: bufio.NewWriterSize(w, 256<<10), options: o, filter: f, interfaces: map[string]*ngInterface{}}
+	x := newWriter(w, o)
+	x.filter = f
 	for _, r := range list {
 		if r.IsOn() {
 			x.cursors = append(x.cursors, newCursor(r))
@@ -150,37 +157,47 @@ func (x *writer) collect(last bool) error {
 		slices.SortStableFunc(all, func(a, b Record) int { return int(max(-1, min(1, a.Nanos-b.Nanos))) })
 	}
 	for i := range all {
-		if err := x.write(&all[i]); err != nil {
+		if _, err := x.write(&all[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// write writes a record, unless it is not asked for.
-func (x *writer) write(r *Record) error {
+// What a file needs at the most beside the bytes of frames and texts.
+const (
+	frameSize     = 72  // for a frame: its block and options
+	commentSize   = 8   // for a comment
+	interfaceSize = 512 // for an interface: its block and its statistics; for the first one also the file's head
+)
+
+// write writes a record, unless it is not asked for or the file has its size (WriteOptions.Limit).
+func (x *writer) write(r *Record) (wrote bool, err error) {
 	x.written.Missing += uint64(r.Missing)
-	if r.Nanos < x.since || x.filter != nil && !x.filter.accepts(r.Bytes) {
-		return nil
+	if r.unwanted || r.Nanos < x.since || x.filter != nil && !x.filter.accepts(r.Bytes) {
+		return false, nil
 	}
 	comments := r.Comments
 	if r.Missing > 0 {
 		comments = append(comments, fmt.Sprintf("%d frames before this one were written over before they were read", r.Missing))
 	}
-	size := int64(len(r.Bytes)) + 64
+	size := int64(len(r.Bytes)) + frameSize
 	for _, c := range comments {
-		size += int64(len(c)) + 8
+		size += int64(len(c)) + commentSize
+	}
+	if x.interfaces[r.Interface] == nil {
+		size += interfaceSize
 	}
 	if x.options.Limit > 0 && x.written.Bytes+size > x.options.Limit {
 		x.written.Left++
-		return nil
+		return false, nil
 	}
 	i, err := x.interfaceOf(r.Interface)
 	if err != nil {
-		return err
+		return false, err
 	}
 	i.frames++
-	i.dropped += uint64(r.Lost)
+	i.dropped += uint64(r.Lost) + uint64(r.Missing)
 	queue := uint32(r.Queue)
 	options := pcapgo.NgPacketOptions{Comments: comments, Flags: &inbound, Queue: &queue}
 	if r.Out {
@@ -192,7 +209,7 @@ func (x *writer) write(r *Record) error {
 	}
 	x.written.Frames++
 	x.written.Bytes += size
-	return x.pcap.WritePacketWithOptions(gopacket.CaptureInfo{Timestamp: time.Unix(0, r.Nanos), CaptureLength: len(r.Bytes), Length: r.Length,
+	return true, x.pcap.WritePacketWithOptions(gopacket.CaptureInfo{Timestamp: time.Unix(0, r.Nanos), CaptureLength: len(r.Bytes), Length: r.Length,
 		InterfaceIndex: i.id}, r.Bytes, options)
 }
 

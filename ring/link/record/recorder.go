@@ -1,6 +1,7 @@
 package record
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -22,18 +23,24 @@ type Config struct {
 	Filter string // a program as tcpdump -ddd prints it; empty: all frames
 	Alarm  AlarmConfig
 	Log    *slog.Logger // nil: slog.Default()
+
+	// Capture, unless nil, is a file of all frames, whatever Filter says, for which the memory has at least captureMemory bytes. The recorder
+	// closes it.
+	Capture *Capture
 }
 
 // Recorder keeps the last frames of the links that it has taps for. Any goroutine.
 type Recorder struct {
 	config Config
+	filter *filter                // Config.Filter; nil: all frames
 	memory atomic.Pointer[memory] // nil: off
 	alarms alarms
 
 	mu     sync.Mutex
 	users  int // Starts without their Stop
 	events []event
-	first  uint64 // number of events[0]
+	first  uint64                       // number of events[0]
+	counts map[countsKey]*captureCounts // of the capture
 }
 
 // event is something that happened at a loop: it becomes a comment.
@@ -47,7 +54,7 @@ type event struct {
 // eventMax is how many events are kept.
 const eventMax = 4096
 
-// New makes a recorder, which records at once if the configuration gives it memory.
+// New makes a recorder, which records at once if the configuration gives it memory or a capture. After an error the capture is as it was.
 func New(c Config) (*Recorder, error) {
 	if c.Memory < 0 || c.Snap < 0 || c.Memory > maxMemory {
 		return nil, fmt.Errorf("record: memory of %d bytes, snap %d: %w", c.Memory, c.Snap, unix.EINVAL)
@@ -59,15 +66,39 @@ func New(c Config) (*Recorder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("record: %w", err)
 	}
-	r := &Recorder{config: c}
+	r := &Recorder{config: c, filter: f, counts: map[countsKey]*captureCounts{}}
 	if err := r.alarms.open(r, c.Alarm); err != nil {
 		return nil, fmt.Errorf("record: %w", err)
 	}
-	if c.Memory > 0 {
+	if m := c.newMemory(f); m != nil {
 		r.users = 1
-		r.memory.Store(newMemory(c.Memory, c.Snap, f))
+		r.memory.Store(m)
+	}
+	if c.Capture != nil {
+		c.Capture.start(r)
 	}
 	return r, nil
+}
+
+// newMemory is what the recorder begins with; nil: it is off. One memory serves the capture, too: it has the longer of both copies of each
+// frame then, and all frames, and readers of the recorder cut and choose (cursor).
+func (c *Config) newMemory(f *filter) *memory {
+	size, snap := c.Memory, c.Snap
+	if x := c.Capture; x != nil {
+		switch {
+		case size == 0:
+			snap = x.config.Snap
+		case snap == 0 || x.config.Snap == 0:
+			snap = 0
+		default:
+			snap = max(snap, x.config.Snap)
+		}
+		size, f = max(size, x.config.memory), nil
+	}
+	if size == 0 {
+		return nil
+	}
+	return newMemory(size, snap, f)
 }
 
 // maxMemory is the largest memory: positions of records have 32 bits.
@@ -99,12 +130,12 @@ func (r *Recorder) Stop() {
 // IsOn reports whether frames are recorded.
 func (r *Recorder) IsOn() bool { return r != nil && r.memory.Load() != nil }
 
-// Close waits for an alarm that is being written, and turns the recorder off. A nil Recorder does nothing.
+// Close waits for an alarm that is being written, ends the capture, and turns the recorder off. A nil Recorder does nothing.
 func (r *Recorder) Close() error {
 	if r == nil {
 		return nil
 	}
-	err := r.alarms.close()
+	err := errors.Join(r.alarms.close(), r.config.Capture.close(r))
 	r.memory.Store(nil)
 	return err
 }
@@ -129,7 +160,7 @@ func (s *Scope) Tap(l link.Link, pool *buffers.DriverPool) *Tap {
 		return nil
 	}
 	info := l.Info()
-	return &Tap{scope: s, link: l, pool: pool, Interface: info.Name, Queue: info.Queue}
+	return &Tap{scope: s, link: l, pool: pool, Interface: info.Name, Queue: info.Queue, counts: s.recorder.countsFor(s, info)}
 }
 
 // Note notes something that has just happened at the loop: a comment of its next frame. A nil Scope, or a recorder that is off, does nothing.

@@ -51,7 +51,7 @@ type Tap struct {
 	end      int // and the chunk ends
 	full     []fullChunk
 	sequence uint32
-	marks    [maxBatch]int // where the records of this batch begin; -1: not recorded
+	marks    [maxBatch]int // where the records of this batch begin, or one of the two below
 	batch    int
 	alarm    *string
 
@@ -61,7 +61,16 @@ type Tap struct {
 	askedAt  uint64 // ticks
 	askTicks uint64
 	backlog  bool // the last Receive was full: more was waiting
+
+	counts  *captureCounts // nil: without a capture
+	counted uint32         // sequence, as it was added to counts last
 }
+
+// The marks of frames without a record.
+const (
+	markFiltered = -1 // the filter has refused it
+	markNoRoom   = -2 // no chunk was free: as many taps as chunks, or readers in all of them. It has a sequence number, so that readers miss it
+)
 
 // fullChunk is a chunk with no room for the next record, and up to where it has records.
 type fullChunk struct {
@@ -112,11 +121,15 @@ func (t *Tap) Sending(frames []link.Out) {
 	}
 }
 
-// Sent publishes the first frames of the last Sending. The records of the others are left out.
+// Sent publishes the first frames of the last Sending. The records of the others are left out: the next frames get their sequence numbers.
 func (t *Tap) Sent(took int) {
 	for i := t.batch - 1; i >= took; i-- {
-		if m := t.marks[i]; m >= 0 {
+		m := t.marks[i]
+		if m >= 0 {
 			t.memory.bytes[m+headFlags] = notSent
+		}
+		if m != markFiltered {
+			t.sequence--
 		}
 	}
 	t.Commit()
@@ -148,6 +161,10 @@ func (t *Tap) Close() {
 	if t.chunk != nil {
 		t.chunk.leave()
 		t.chunk = nil
+	}
+	if t.counts != nil {
+		t.counts.recorded.Add(t.sequence - t.counted)
+		t.counted = t.sequence
 	}
 }
 
@@ -195,7 +212,7 @@ var linkLost = "frames lost by the link"
 // push copies the frame behind the other records of the batch.
 func (t *Tap) push(at uint64, p buffers.Packet, flags byte) {
 	m := t.memory
-	t.marks[t.batch] = -1
+	t.marks[t.batch] = markFiltered
 	t.batch++
 	first, whole := t.pool.View(p)
 	length := len(first)
@@ -214,7 +231,8 @@ func (t *Tap) push(at uint64, p buffers.Packet, flags byte) {
 	}
 	size := (headSize + taken + 7) &^ 7
 	if t.next+size > t.end && !t.turn() {
-		m.missed.Add(1)
+		t.marks[t.batch-1] = markNoRoom
+		t.sequence++
 		return
 	}
 	b := m.bytes[t.next : t.next+size : t.next+size]
