@@ -162,6 +162,45 @@ func TestExhaustedPoolTakesBackLentBuffers(t *testing.T) {
 	p.Return(i)
 }
 
+// Another goroutine counts the states while the owner moves buffers: each is counted once.
+func TestSampleLedger(t *testing.T) {
+	p := newPool(t, buffers.Layout{SmallSize: 256, SmallCount: 64})
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			l := p.SampleLedger()
+			if l.Sum() != l.Total || l.Total != 64 {
+				t.Errorf("a buffer is counted twice or never: %v", l)
+				return
+			}
+			select {
+			case <-stop:
+				return
+			default:
+			}
+		}
+	}()
+	var held []buffers.Packet
+	for i := range 20000 {
+		if len(held) == 40 || i%3 == 2 {
+			require.NoError(t, held[0].Release())
+			held = held[1:]
+			continue
+		}
+		k, err := p.Alloc(100)
+		require.NoError(t, err)
+		held = append(held, k)
+	}
+	close(stop)
+	<-done
+	require.Equal(t, p.Ledger(), p.SampleLedger(), "the owner rests")
+	require.Equal(t, len(held), p.SampleLedger().Held)
+	for _, k := range held {
+		require.NoError(t, k.Release())
+	}
+}
+
 func TestLedgerText(t *testing.T) {
 	p := tiny(t)
 	pk := receive(t, p, "x", 0)

@@ -1,6 +1,7 @@
 package ring
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/socketxtreme/socketxtreme/buffers"
@@ -69,6 +70,14 @@ type LoopPage struct {
 
 	Gap             Peak
 	BuffersUsedPeak Peak
+
+	States BufferStates // by SampleBuffers, which the owner does not call
+}
+
+// BufferStates is how many buffers of a pool are in each state: buffers.Ledger without its sum.
+type BufferStates struct {
+	BuffersFree, BuffersFilling, BuffersReceived, BuffersHeld, BuffersLent uint64
+	BuffersTransmitting, BuffersUnacknowledged, BuffersCompleting          uint64
 }
 
 // gapLeast is the shortest time between two polls that is a gap.
@@ -98,6 +107,19 @@ func NewLoop(page *LoopPage, pool *buffers.Pool, measuresSleep bool, gap func(g 
 func (l *Loop) Refresh() {
 	l.page.BuffersUsed, l.page.NoBuffer = l.usedBuffers(), l.pool.Stats().Exhausted
 	l.threshold = clock.TicksIn(gapLeast)
+}
+
+// SampleBuffers stores how many buffers are in each state. It is called by one goroutine of the statistics, once a second, also while the owner
+// hangs: no Poll pays for it.
+func (l *Loop) SampleBuffers() {
+	n, to := l.pool.SampleLedger(), &l.page.States
+	for _, x := range []struct {
+		to *uint64
+		n  int
+	}{{&to.BuffersFree, n.Free}, {&to.BuffersFilling, n.Filling}, {&to.BuffersReceived, n.Received}, {&to.BuffersHeld, n.Held}, {&to.BuffersLent, n.Lent},
+		{&to.BuffersTransmitting, n.Transmitting}, {&to.BuffersUnacknowledged, n.Unacknowledged}, {&to.BuffersCompleting, n.Completing}} {
+		atomic.StoreUint64(x.to, uint64(x.n))
+	}
 }
 
 // usedBuffers are the buffers that are neither free nor with a driver to be filled.

@@ -19,7 +19,19 @@ var pollerCounters = []Counter{
 	{Name: "measures_sleep", Unit: "flag", Type: Gauge, Help: "1 with VMA_CPU_USAGE_STATS=1"},
 	{Name: "poll_gap", Unit: "ns", Type: Peak, Help: "the longest time between two polls without a sleep, of those above 100 µs"},
 	{Name: "buffers_used_peak", Unit: "buffers", Type: Peak, Help: "the most buffers in use, seen by polls that returned eight completions or more, and by every eighth other one"},
+	{Name: "buffers_free", Unit: "buffers", Type: Gauge, Help: "buffers that are free, as this and the next seven are counted once a second"},
+	{Name: "buffers_filling", Unit: "buffers", Type: Gauge, Help: "buffers that wait with a driver to be filled"},
+	{Name: "buffers_received", Unit: "buffers", Type: Gauge, Help: "buffers that are filled and wait inside a ring"},
+	{Name: "buffers_held", Unit: "buffers", Type: Gauge, Help: "buffers that the application has: packets and retained buffers"},
+	{Name: "buffers_lent", Unit: "buffers", Type: Gauge, Help: "buffers that other goroutines have, or have released and the poller has not taken back"},
+	{Name: "buffers_transmitting", Unit: "buffers", Type: Gauge, Help: "buffers that are being sent"},
+	{Name: "buffers_unacknowledged", Unit: "buffers", Type: Gauge, Help: "buffers that were sent and that the peer has not confirmed"},
+	{Name: "buffers_completing", Unit: "buffers", Type: Gauge, Help: "buffers that were sent, and whose completion was not delivered"},
 }
+
+// BufferStates are the states of a poller's buffers, in the order of their counters, whose names are these behind "buffers_". Each buffer is in
+// one of them.
+var BufferStates = []string{"free", "filling", "received", "held", "lent", "transmitting", "unacknowledged", "completing"}
 
 // ringCounters are the words of ring.RingPage.
 var ringCounters = []Counter{

@@ -43,9 +43,9 @@ func newMonitor(of *publication, p *Poller) *monitor {
 	}
 	m := &monitor{of: of, poller: p, rings: map[*ring.Ring]*ringBlocks{}, sockets: map[*ring.Socket]*stats.Block{}}
 	if m.block = of.file.Open(stats.Pollers, nil, 0); m.block != nil {
-		of.addMonitor(m)
 		m.block.SetInfo("name=" + oneLine(p.name) + "\n")
 		m.loop = ring.NewLoop(sys.Overlay[ring.LoopPage](m.block.Counters()), &p.pool.Pool, p.engine.settings.CPUUsage, m.gap)
+		of.addMonitor(m)
 	}
 	return m
 }

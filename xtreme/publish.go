@@ -176,10 +176,13 @@ func (p *publication) close(e *Engine) error {
 }
 
 // tick asks the owners of all rings to store the counters that they store on request only (ring.Monitor's Refresh), and reads what the kernel
-// counts. second: with the drivers' counts. The sampler of the file calls it.
+// counts. second: with the drivers' counts, and the states of buffers. The sampler of the file calls it.
 func (p *publication) tick(second bool) {
 	p.nameGaps()
 	p.requestRefresh(second)
+	if second {
+		p.sampleBuffers()
+	}
 	p.readHost(second)
 }
 
@@ -192,6 +195,15 @@ func (p *publication) requestRefresh(second bool) {
 			m.second.Store(true)
 		}
 		ring.RequestRefresh(r)
+	}
+}
+
+// sampleBuffers stores the states of all pollers' buffers.
+func (p *publication) sampleBuffers() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for m := range p.monitors {
+		m.loop.SampleBuffers()
 	}
 }
 

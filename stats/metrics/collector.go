@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"slices"
 	"strings"
 	"sync"
 
@@ -20,7 +21,7 @@ type Collector struct {
 	fixed                                     map[string]*prometheus.Desc // of counters with a row in the table, by section and name
 	drops                                     *prometheus.Desc
 	named                                     map[string]*prometheus.Desc // by section
-	gaps                                      *prometheus.Desc
+	gaps, states                              *prometheus.Desc
 	info, live, started, unpublished, leftOut *prometheus.Desc
 
 	mu     sync.Mutex
@@ -58,7 +59,7 @@ func New(r *stats.Reader) *Collector {
 			continue
 		}
 		for _, row := range s.Counters {
-			if row.Name == "" || isBucket(row.Name) || row.Type == stats.Peak && s.Name == stats.Sockets {
+			if row.Name == "" || isBucket(row.Name) || s.Name == stats.Pollers && isBufferState(row.Name) || row.Type == stats.Peak && s.Name == stats.Sockets {
 				continue
 			}
 			labels := labelsOf[s.Name]
@@ -69,6 +70,7 @@ func New(r *stats.Reader) *Collector {
 		}
 	}
 	c.gaps = desc("poller_gap_seconds", "Gaps of more than 100 µs between two polls without a sleep.")
+	c.states = desc("poller_buffers_in_state", "Buffers of all pollers, by state.", "state")
 	c.info = desc("process_info", "The process that the counters are of.", "program", "version")
 	c.live = desc("process_up", "1 while the process runs.")
 	c.started = desc("process_start_time_seconds", "When the process made its statistics file, in Unix time.")
@@ -116,7 +118,7 @@ func (c *Collector) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range c.named {
 		to <- d
 	}
-	for _, d := range []*prometheus.Desc{c.drops, c.gaps, c.info, c.live, c.started, c.unpublished, c.leftOut} {
+	for _, d := range []*prometheus.Desc{c.drops, c.gaps, c.states, c.info, c.live, c.started, c.unpublished, c.leftOut} {
 		to <- d
 	}
 }
@@ -215,6 +217,24 @@ func (c *Collector) sendTable(s *stats.Section, send func(prometheus.Metric)) {
 	}
 	if s.Name == stats.Pollers {
 		c.sendGaps(totals, send)
+		c.sendStates(blocks, send)
+	}
+}
+
+// isBufferState reports whether a counter of a poller is the number of its buffers in a state: a series for each state, not for each poller.
+func isBufferState(name string) bool {
+	state, found := strings.CutPrefix(name, "buffers_")
+	return found && slices.Contains(stats.BufferStates, state)
+}
+
+// sendStates sends how many buffers are in each state.
+func (c *Collector) sendStates(pollers []stats.View, send func(prometheus.Metric)) {
+	for _, state := range stats.BufferStates {
+		sum := uint64(0)
+		for i := range pollers {
+			sum += pollers[i].Totals["buffers_"+state]
+		}
+		send(prometheus.MustNewConstMetric(c.states, prometheus.GaugeValue, float64(sum), state))
 	}
 }
 

@@ -91,6 +91,7 @@ func TestValues(t *testing.T) {
 	p := w.file.Open(stats.Pollers, nil, 0)
 	p.SetInfo("name=main\n")
 	p.Counters()[word(stats.Pollers, "buffers")] = 4096
+	p.Counters()[word(stats.Pollers, "buffers_held")] = 17
 	p.Counters()[word(stats.Pollers, "poll_gaps")] = 3
 	p.Counters()[word(stats.Pollers, "poll_gap_time")] = 1500e6
 	p.Counters()[word(stats.Pollers, "gaps_below_1ms")] = 2
@@ -108,6 +109,7 @@ func TestValues(t *testing.T) {
 	w.Equal(37.0, w.value("socketxtreme_drops_total", "reason", "udp.budget"))
 	w.Equal(0.0, w.value("socketxtreme_drops_total", "reason", "udp.sum"))
 	w.Equal(4096.0, w.value("socketxtreme_poller_buffers", "poller", "main"))
+	w.Equal(17.0, w.value("socketxtreme_poller_buffers_in_state", "state", "held"))
 	w.Equal(3.0, w.value("socketxtreme_poller_gap_seconds"))
 	w.Equal(15.0, w.value("socketxtreme_driver_total", "interface", "eth0", "counter", "rx_frames"))
 	w.Equal(1.0, w.value("socketxtreme_driver_total", "interface", "", "counter", "stack.lost"))

@@ -57,7 +57,7 @@ func TestTopInATerminal(t *testing.T) {
 	x := &tmux{t, "xtstat-test-" + strconv.Itoa(os.Getpid())}
 	x.run("new-session", "-d", "-x", "130", "-y", "45", "-e", "XTSTAT_TEST_RUN=top -k "+p.dir+" -i 0.2", os.Args[0])
 	t.Cleanup(func() { _ = exec.Command("tmux", "-L", x.socket, "kill-server").Run() })
-	x.shows("running", "rx packets", "gaps between polls", "lost, by reason", "buffers in use", "journal", "127.0.0.1:"+strconv.Itoa(p.port))
+	x.shows("running", "rx packets", "gaps between polls", "lost, by reason", "buffers in use", "free ", "journal", "127.0.0.1:"+strconv.Itoa(p.port))
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)

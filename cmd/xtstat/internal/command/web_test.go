@@ -84,7 +84,7 @@ func TestWebInABrowser(t *testing.T) {
 	b.shows("document.getElementById('sockets').textContent", has("127.0.0.1:"+strconv.Itoa(p.port)))
 	p.run("-z", "-c", "1") // an event: gaps between polls may have taken the place of all from before
 	b.shows("document.getElementById('events').textContent", has("a baseline was stored"))
-	b.shows("document.getElementById('pools').textContent", has("used"))
+	b.shows("document.getElementById('pools').textContent", has("free"))
 	b.shows("document.querySelectorAll('#gaps li').length", is("8"))
 
 	colour := "getComputedStyle(document.body).backgroundColor"

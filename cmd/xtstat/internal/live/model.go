@@ -2,6 +2,7 @@ package live
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -50,9 +51,35 @@ func (s *Socket) Text() string {
 
 // Pool is the buffers of a poller. Used are those that are neither free nor waiting to be filled.
 type Pool struct {
-	Name  string `json:"name"`
-	Used  uint64 `json:"used"`
-	Total uint64 `json:"total"`
+	Name   string       `json:"name"`
+	Used   uint64       `json:"used"`
+	Total  uint64       `json:"total"`
+	States []StateCount `json:"states"` // of the last second, those with buffers; none of a process that does not publish them
+}
+
+// StateCount is how many buffers of a pool are in a state.
+type StateCount struct {
+	State string `json:"state"`
+	Count uint64 `json:"count"`
+}
+
+// StatesOf are the states of a poller's buffers that have any.
+func StatesOf(poller *stats.View) (list []StateCount) {
+	for _, state := range stats.BufferStates {
+		if n := poller.Totals["buffers_"+state]; n > 0 {
+			list = append(list, StateCount{state, n})
+		}
+	}
+	return list
+}
+
+// StatesText is the states in words: "filling 512, held 3".
+func StatesText(list []StateCount) string {
+	words := make([]string, len(list))
+	for i, x := range list {
+		words[i] = fmt.Sprintf("%s %d", x.State, x.Count)
+	}
+	return strings.Join(words, ", ")
 }
 
 // FeedLine is a line of a feed. What is counted is since the begin; Lost is what the line has not brought.
@@ -136,7 +163,7 @@ func (m *Model) Update(r *stats.Reader, now time.Time) error {
 	}
 	m.Pools = m.Pools[:0]
 	for _, b := range r.Blocks(stats.Pollers) {
-		m.Pools = append(m.Pools, Pool{b.Info["name"], b.Totals["buffers_used"], b.Totals["buffers"]})
+		m.Pools = append(m.Pools, Pool{b.Info["name"], b.Totals["buffers_used"], b.Totals["buffers"], StatesOf(&b)})
 	}
 	seconds, before := now.Sub(m.taken).Seconds(), map[blockKey]*stats.View{}
 	m.sockets(r, before, seconds)

@@ -197,7 +197,7 @@ func beside(width int, left, right []Line) []Line {
 	return append(list, Line{})
 }
 
-// poolLines are the buffers of each poller.
+// poolLines are the buffers of each poller: how many are in use, and how many in each state.
 func poolLines(m *live.Model, width int) []Line {
 	list := []Line{{{"buffers in use", Title}}}
 	for _, p := range m.Pools {
@@ -210,7 +210,10 @@ func poolLines(m *live.Model, width int) []Line {
 			}
 		}
 		list = append(list, Line{{fmt.Sprintf("%-16s ", p.Name), Plain}, {strings.Repeat("█", bar), style}, {strings.Repeat("·", full-bar), Dim},
-			{fmt.Sprintf(" %d used, %d free", p.Used, p.Total-min(p.Used, p.Total)), Plain}})
+			{fmt.Sprintf(" %d used of %d", p.Used, p.Total), Plain}})
+		if len(p.States) > 0 {
+			list = append(list, Line{{fmt.Sprintf("%-16s %s", "", live.StatesText(p.States)), Dim}})
+		}
 	}
 	return append(list, Line{})
 }

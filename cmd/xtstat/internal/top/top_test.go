@@ -20,7 +20,7 @@ func made() *live.Model {
 		HitRatio: live.Series{0, 0.5, 1, 0.25}, Lost: live.Series{0, 0, 0, 37}, Gap: live.Series{0, 0, 0, 2.5e6}, Batch: live.Series{1, 64}, Queue: live.Series{0, 3},
 		Gaps:  []live.Count{{Name: "< 200 µs", Total: 10, Rate: 5}, {Name: "longer", Total: 1, Rate: 0.1}},
 		Drops: []live.Count{{Name: "udp.budget", Total: 37, Rate: 0.6}, {Name: "udp.sum", Total: 2}},
-		Pools: []live.Pool{{Name: "main", Used: 4000, Total: 4096}}, Unpublished: 7,
+		Pools: []live.Pool{{Name: "main", Used: 4000, Total: 4096, States: []live.StateCount{{State: "free", Count: 96}, {State: "held", Count: 4000}}}}, Unpublished: 7,
 		Lines: []live.FeedLine{{Feed: "itch", Line: "A@eth0", Rate: 1200, Packets: 70, First: 66, Duplicates: 4, Gaps: 2, Lost: 5, Recovered: 3, Last: 80077}}}
 	for i := range 30 {
 		m.Sockets = append(m.Sockets, live.Socket{View: stats.View{ID: uint64(i), Info: map[string]string{"protocol": "udp"}}, ID: uint64(i),
@@ -53,7 +53,7 @@ func TestRenderFits(t *testing.T) {
 		text = append(text, l.String())
 	}
 	all := strings.Join(text, "\n")
-	for _, want := range []string{"feed 4711 running  up 1m0s  09:30:00", "12.3k/s", "25.0 %", "37/s", "2.5ms", "udp.budget", "4000 used, 96 free", "line A: 5 to 7",
+	for _, want := range []string{"feed 4711 running  up 1m0s  09:30:00", "12.3k/s", "25.0 %", "37/s", "2.5ms", "udp.budget", "4000 used of 4096", "free 96, held 4000", "line A: 5 to 7",
 		"7 sockets more", "8.0Mbit/s",
 		"itch         A@eth0                        1.2k          66         4      2        5         3        80077"} {
 		require.Contains(t, all, want)

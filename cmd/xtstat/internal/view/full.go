@@ -31,6 +31,7 @@ func Full(w io.Writer, s *Snapshot) {
 		fmt.Fprintf(w, "%s\tBUFFER_POOL=[%d]\n", rule, v.Index)
 		fmt.Fprintf(w, "%-20s %d\n%-20s %d\n%-20s %d\n", "Size:", v.Value("buffers"), "No buffers error:", v.Value("no_buffer"),
 			"In use:", v.Value("buffers_used"))
+		states(w, v)
 	}
 	for i := range s.Blocks[stats.Feeds] {
 		feed(w, s, &s.Blocks[stats.Feeds][i])
@@ -40,6 +41,15 @@ func Full(w io.Writer, s *Snapshot) {
 	for _, name := range []string{stats.Pollers, stats.Rings, stats.Drivers, stats.Sockets, stats.Feeds, stats.Lines} {
 		if n := s.Left[name]; n > 0 {
 			fmt.Fprintf(w, "%d of section %s found no room in the file\n", n, name)
+		}
+	}
+}
+
+// states prints how many buffers of a poller are in each state, of those that have some; nothing of a process that does not publish them.
+func states(w io.Writer, poller *stats.View) {
+	for _, state := range stats.BufferStates {
+		if n := poller.Value("buffers_" + state); n > 0 {
+			fmt.Fprintf(w, "%-20s %d\n", strings.ToUpper(state[:1])+state[1:]+":", n)
 		}
 	}
 }

@@ -38,6 +38,7 @@ func snapshot() *Snapshot {
 		Left:    map[string]uint64{},
 		Blocks: map[string][]stats.View{
 			stats.Pollers: {block(stats.Pollers, 1, 0, 0, map[string]string{"name": "feed"}, map[string]uint64{"buffers": 4352, "buffers_used": 52,
+				"buffers_free": 3788, "buffers_filling": 512, "buffers_held": 50, "buffers_transmitting": 2,
 				"no_buffer": 3, "measures_sleep": 1, "sleep_time": 2_500_000_000, "poll_gaps": 2})},
 			stats.Rings: {
 				block(stats.Rings, 1, 1, 5, map[string]string{"kind": "uring"}, map[string]uint64{"polls": 1000, "hits": 250, "completions": 300, "packets": 200,

@@ -105,13 +105,14 @@ function drops() {
 function pools() {
   rows($("pools"), shown.pools || [], p => {
     const li = element("li"), text = element("p"), meter = element("div", "", "meter"), used = element("i");
-    text.append(element("span", p.name), element("span", `${p.used} used, ${Math.max(0, p.total - p.used)} free`));
+    text.append(element("span", p.name), element("span", `${p.used} used of ${p.total}`));
     used.style.width = p.total > 0 ? 100 * p.used / p.total + "%" : "0";
     if (p.used > 0.9 * p.total) {
       meter.classList.add("full");
     }
     meter.append(used);
-    li.append(text, meter);
+    const states = (p.states || []).map(x => `${x.state} ${x.count}`).join(", ");
+    li.append(text, meter, element("p", states, "states"));
     return li;
   });
 }
