@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -162,6 +163,47 @@ func (w *cabled) setRoute(mtu, advMSS int) {
 	to := netip.PrefixFrom(w.net.Local(0), 24).Masked()
 	w.NoError(netlink.RouteReplace(&netlink.Route{Dst: &net.IPNet{IP: to.Addr().AsSlice(), Mask: net.CIDRMask(to.Bits(), 32)},
 		LinkIndex: l.Attrs().Index, Scope: netlink.SCOPE_LINK, Src: w.net.Local(0).AsSlice(), Protocol: unix.RTPROT_KERNEL, MTU: mtu, AdvMSS: advMSS}))
+}
+
+// A listener that is tied to an interface answers by it, though the routing table prefers another one, and announces the MSS of the route there.
+func TestListenerAnswersByItsDevice(t *testing.T) {
+	far := netip.MustParseAddr("198.51.100.1")
+	w := newTCPCabled(t, unchanged, testnet.Pair{}, testnet.Pair{})
+	w.net.InPeer(func() {
+		lo, err := netlink.LinkByName("lo")
+		w.NoError(err)
+		w.NoError(netlink.AddrAdd(lo, &netlink.Addr{IPNet: &net.IPNet{IP: far.AsSlice(), Mask: net.CIDRMask(32, 32)}}))
+	})
+	const advMSS = 700
+	for pair, r := range []netlink.Route{{Priority: 1}, {Priority: 2, AdvMSS: advMSS}} {
+		l, err := netlink.LinkByName(w.net.Device(pair))
+		w.NoError(err)
+		r.LinkIndex, r.Gw = l.Attrs().Index, w.net.Peer(pair).AsSlice()
+		r.Dst = &net.IPNet{IP: far.AsSlice(), Mask: net.CIDRMask(32, 32)}
+		w.NoError(netlink.RouteAdd(&r))
+	}
+	w.udp(w.at(0)) // the preferred interface is a link of the ring too
+	c := xtreme.ListenConfig{IPConfig: xtreme.IPConfig{BindToDevice: w.net.Device(1)}}
+	l, err := w.poller.ListenTCP(w.at(1), c)
+	w.NoError(err)
+	before := counter(l.Ring(), w.net.Device(0)+".tx_frames")
+	var peer net.Conn
+	w.beside(func() (err error) {
+		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+		if err = w.net.EnterPeer(); err == nil {
+			from := net.Dialer{Timeout: patience, LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(far, 0))}
+			peer, err = from.Dial("tcp4", l.LocalAddr().String())
+		}
+		return err
+	})
+	t.Cleanup(func() { _ = peer.Close() })
+	w.NoError(peer.SetDeadline(time.Now().Add(3 * patience)))
+	child := w.accept(l)
+	w.Equal("bypass", child.Path().Tier, child.Path().Explain())
+	const timestamps = 12
+	w.EqualValues(advMSS-timestamps, w.info(peer.(*net.TCPConn)).Snd_mss)
+	w.echo(child, peer, 3)
+	w.Equal(before, counter(l.Ring(), w.net.Device(0)+".tx_frames"))
 }
 
 // VMA_TCP_TIMESTAMP_OPTION: 0 refuses timestamps, 1 has them, 2 is what the kernel's setting was when the ring was made; on accepted connections
