@@ -14,7 +14,7 @@ type Config struct {
 	// MTU of paths, where neither Dial nor Path says it: 1500.
 	MTU int
 	// Path, unless nil, is asked when a listener answers a SYN: what the host knows of the path back, which segments with these fields take.
-	Path func(local, remote wire.Addr, tos, ttl uint8) Path
+	Path func(from ListenerID, local, remote wire.Addr, tos, ttl uint8) Path
 	// MaxConns bounds the records of connections: 1<<22. MaxHalfOpen bounds those of SYNs that were answered, for each listener: 4096.
 	MaxConns, MaxHalfOpen int
 	// MaxOrphans bounds connections that the application has closed and that still send what is queued, or wait for the peer's FIN: 1<<16. At

@@ -45,7 +45,7 @@ func (t *Table) sendCookie(l *listener, s *Segment) {
 	t.cookieEpoch = epoch
 	h := halfOpen{local: s.Local, remote: s.Remote, irs: s.Seq, iss: t.cookie(s.Local, s.Remote, s.Seq, epoch, class),
 		listener: t.listening(s.Local), flags: offers(settings, s)}
-	h.mtu, h.advMSS = t.pathBack(s, settings)
+	h.mtu, h.advMSS = t.pathBack(h.listener, s, settings)
 	if h.flags&handshakeTS == 0 {
 		h.flags = 0 // nothing carries the rest
 	} else {
@@ -95,7 +95,7 @@ func (t *Table) arrivesCookie(id ListenerID, s *Segment) (kept bool, d wire.Drop
 	}
 	h := halfOpen{local: s.Local, remote: s.Remote, irs: irs, iss: iss, listener: id, mss: cookieSizes[class]}
 	settings := &t.settings[l.settings].s
-	h.mtu, h.advMSS = t.pathBack(s, settings)
+	h.mtu, h.advMSS = t.pathBack(id, s, settings)
 	if settings.Timestamps && s.Options.Has&wire.TCPHasTimestamps != 0 {
 		state := s.Options.TSEcho
 		h.flags, h.tsRecent = handshakeTS, s.Options.TSValue

@@ -73,7 +73,7 @@ func (t *Table) answerSyn(id ListenerID, s *Segment) wire.Drop {
 	settings := &t.settings[l.settings].s
 	h := halfOpen{local: s.Local, remote: s.Remote, irs: s.Seq, iss: t.initialSequence(t.now, s.Local, s.Remote), listener: id,
 		mss: peerMSS(s), answered: t.now, flags: handshakeLive | handshakeSend}
-	h.mtu, h.advMSS = t.pathBack(s, settings)
+	h.mtu, h.advMSS = t.pathBack(id, s, settings)
 	h.flags |= offers(settings, s)
 	if h.flags&handshakeTS != 0 {
 		h.tsRecent = s.Options.TSValue
@@ -89,11 +89,11 @@ func (t *Table) answerSyn(id ListenerID, s *Segment) wire.Drop {
 	return wire.Accept
 }
 
-// pathBack is what the host knows of the path to the peer of a handshake with these settings.
-func (t *Table) pathBack(s *Segment, settings *Settings) (mtu, advMSS uint16) {
+// pathBack is what the host knows of the path to the peer of a handshake that a listener with these settings answers.
+func (t *Table) pathBack(id ListenerID, s *Segment, settings *Settings) (mtu, advMSS uint16) {
 	var p Path
 	if t.config.Path != nil {
-		p = t.config.Path(s.Local.Addr, s.Remote.Addr, settings.TOS, settings.TTL)
+		p = t.config.Path(id, s.Local.Addr, s.Remote.Addr, settings.TOS, settings.TTL)
 	}
 	return t.sizes(p)
 }
@@ -208,7 +208,7 @@ func (q *halfOpens) next(t *Table, s *Segment) bool {
 // putSynAck writes the SYN and ACK of a half-open record, with the options that were agreed on. Its window is not scaled (RFC 7323 section 2.2).
 func (t *Table) putSynAck(h *halfOpen, s *Segment) {
 	settings := &t.settings[t.listeners[h.listener-1].settings].s
-	*s = Segment{Local: h.local, Remote: h.remote, Seq: h.iss, Ack: h.irs + 1, Flags: wire.TCPSyn | wire.TCPAck, Conn: NoID,
+	*s = Segment{Local: h.local, Remote: h.remote, Seq: h.iss, Ack: h.irs + 1, Flags: wire.TCPSyn | wire.TCPAck, Conn: NoID, From: h.listener,
 		TTL: settings.TTL, TOS: settings.TOS, MayFrag: !settings.PathMTU, Window: uint16(min(settings.ReceiveBuffer, 0xffff))}
 	o := &s.Options
 	o.Has, o.MSS = wire.TCPHasMSS, offeredMSS(settings, h.mtu, h.advMSS)

@@ -448,14 +448,15 @@ func TestOfferedMSSFollowsThePath(t *testing.T) {
 		for _, cookies := range []CookiePolicy{CookiesNever, CookiesAlways} {
 			s = newScript(t, plain, func(s *Settings, x *Config) {
 				s.TOS, s.TTL, x.Cookies = 0xb8, 7, cookies
-				x.Path = func(local, remote wire.Addr, tos, ttl uint8) Path {
-					require.Equal(t, []any{us1.Addr, them.Addr, uint8(0xb8), uint8(7)}, []any{local, remote, tos, ttl})
+				x.Path = func(from ListenerID, local, remote wire.Addr, tos, ttl uint8) Path {
+					require.Equal(t, []any{ListenerID(1), us1.Addr, them.Addr, uint8(0xb8), uint8(7)}, []any{from, local, remote, tos, ttl})
 					return c.path
 				}
 			})
 			s.listen()
 			s.in("S 0:0 mss 9000")
 			require.Equal(t, c.want, s.last().Options.MSS)
+			require.Equal(t, ListenerID(1), s.last().From)
 			s.in(". 1:1 ack 1")
 			info, ok := s.table.Info(s.id)
 			require.True(t, ok)

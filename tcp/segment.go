@@ -66,11 +66,12 @@ type Segment struct {
 
 	// Of segments to send:
 
-	Conn    ID    // NoID: of no connection
-	TTL     uint8 // of the connection's settings
-	TOS     uint8 // without the ECN bits
-	Again   bool  // the payload was sent before: a link may still hold the frame that it lies in, which must not be rewritten then
-	MayFrag bool  // the don't fragment bit is to be clear
+	Conn    ID         // NoID: of no connection
+	From    ListenerID // of a SYN and ACK without a connection: the listener that answers; 0: none
+	TTL     uint8      // of the connection's settings
+	TOS     uint8      // without the ECN bits
+	Again   bool       // the payload was sent before: a link may still hold the frame that it lies in, which must not be rewritten then
+	MayFrag bool       // the don't fragment bit is to be clear
 }
 
 // span is how many sequence numbers the segment takes: a SYN and a FIN take one each (RFC 9293 section 3.4).

@@ -25,7 +25,7 @@ func (t *Transport) Output() {
 // emit makes a frame of a segment and sends it over the link of its route, or queues it for loop if the peer is this host. A segment that cannot
 // be sent is counted and dropped; TCP retransmits it.
 func (t *Transport) emit(now clock.Time, s *tcp.Segment) {
-	device := int32(0)
+	device := t.deviceOf(s.From)
 	if s.Conn != tcp.NoID {
 		device = t.record(s.Conn).device
 	}
@@ -153,6 +153,14 @@ func (x *destination) path() tcp.Path {
 		return tcp.Path{}
 	}
 	return tcp.Path{MTU: int(x.route.MTU), AdvMSS: int(x.route.AdvMSS)}
+}
+
+// deviceOf is the interface that a listener is tied to, 0 without one or without a listener.
+func (t *Transport) deviceOf(id tcp.ListenerID) int32 {
+	if id == 0 || int(id) > len(t.byListener) || t.byListener[id-1] == nil {
+		return 0
+	}
+	return t.byListener[id-1].device
 }
 
 // noOwner is no socket of the driver's: routes of streams are found for connections that may have none.

@@ -149,9 +149,8 @@ func New(c Config) (*Transport, error) {
 		c.Table.Random = c.IP.Random
 	}
 	var t *Transport
-	const anyDevice = 0 // as emit sends the answer
-	c.Table.Path = func(local, remote wire.Addr, tos, ttl uint8) tcp.Path {
-		return t.findDestination(local, remote, tos, ttl, anyDevice).path()
+	c.Table.Path = func(from tcp.ListenerID, local, remote wire.Addr, tos, ttl uint8) tcp.Path {
+		return t.findDestination(local, remote, tos, ttl, t.deviceOf(from)).path()
 	}
 	table, err := tcp.New(c.Table, c.Clock())
 	if err != nil {
