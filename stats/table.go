@@ -96,22 +96,24 @@ func (s *Section) Words() int {
 // Find is the row with a name. Counters of a link or an interface have its name and queue in front ("eth0/2.rx_frames"): their row is found by
 // what is behind. A row "ethtool.*" is the one of all names that begin so.
 func (s *Section) Find(name string) *Counter {
-	for {
+	_, row := s.Split(name)
+	return row
+}
+
+// Split is Find that also returns what is in front of the row's name, without the dot: "eth0.5/2" of "eth0.5/2.rx_frames". An interface may have
+// dots in its name. It is empty without a row.
+func (s *Section) Split(name string) (of string, row *Counter) {
+	for rest := name; ; {
 		for i := range s.Counters {
-			row := s.Counters[i].Name
-			if row == name {
-				return &s.Counters[i]
+			row := &s.Counters[i]
+			prefix, any := strings.CutSuffix(row.Name, "*")
+			if row.Name == rest || any && strings.HasPrefix(rest, prefix) {
+				return strings.TrimSuffix(name[:len(name)-len(rest)], "."), row
 			}
-			if prefix, any := strings.CutSuffix(row, "*"); any && strings.HasPrefix(name, prefix) {
-				return &s.Counters[i]
-			}
-		}
-		if !namesItsCounters(s.Name) {
-			return nil
 		}
 		var found bool
-		if _, name, found = strings.Cut(name, "."); !found {
-			return nil
+		if _, rest, found = strings.Cut(rest, "."); !found || !namesItsCounters(s.Name) {
+			return "", nil
 		}
 	}
 }

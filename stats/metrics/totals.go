@@ -71,18 +71,12 @@ func (c *Collector) namedTotals(section string) map[counterKey]uint64 {
 
 // splitName takes the interface off a counter's name: "eth0/2.rx_frames" is rx_frames of eth0, "stack.lost" of no interface.
 func splitName(section, name string) counterKey {
-	s := stats.SectionOf(section)
-	for i := range s.Counters {
-		if s.Counters[i].Name == name {
-			return counterKey{"", name}
-		}
-	}
-	place, rest, found := strings.Cut(name, ".")
-	if !found || s.Find(name) == nil || strings.HasPrefix(name, "tcp.") || strings.HasPrefix(name, "stack.") {
+	of, _ := stats.SectionOf(section).Split(name)
+	if of == "" || of == "tcp" || of == "stack" { // a driver names what the table does not have, and its end may be like a row
 		return counterKey{"", name}
 	}
-	iface, _, _ := strings.Cut(place, "/")
-	return counterKey{iface, rest}
+	iface, _, _ := strings.Cut(of, "/")
+	return counterKey{iface, name[len(of)+1:]}
 }
 
 // peakWindow is how far back peaks are looked for: longer than what lies between two scrapes as a rule.
