@@ -146,3 +146,30 @@ func TestFirewallAndFilters(t *testing.T) {
 	require.Equal(t, Socket, found[0].Place)
 	require.EqualValues(t, 40, found[0].Count)
 }
+
+// A membership that was lost is told of each interface that has fewer groups.
+func TestLostMembershipsOfInterfaces(t *testing.T) {
+	list := samples(nil)
+	for _, name := range []string{"host.eth0.groups", "host.eth1.groups", "host.eth2.groups"} {
+		list[0].Values[name], list[1].Values[name] = 3, 2
+	}
+	list[1].Values["host.eth2.groups"] = 3
+	found := Explain(Gather(list, nil, noon.Add(100*time.Millisecond), noon.Add(900*time.Millisecond)))
+	require.Len(t, found, 2, "%+v", found)
+	for i, evidence := range []string{"host.eth0.groups 2, before 3", "host.eth1.groups 2, before 3"} {
+		require.Equal(t, Kernel, found[i].Place)
+		require.EqualValues(t, 1, found[i].Count)
+		require.Equal(t, []string{evidence}, found[i].Evidence)
+	}
+}
+
+// An interface that comes up again ends the finding of that interface, not of one whose name is the end of its name.
+func TestInterfaceIsUpAgain(t *testing.T) {
+	at := func(ms int, text string) stats.Event {
+		return stats.Event{Number: 1, Time: noon.Add(time.Duration(ms) * time.Millisecond), Kind: stats.EventLink.String(), Text: text}
+	}
+	found := Explain(Gather(samples(nil), []stats.Event{at(100, "eth0: the carrier was lost"), at(200, "veth0: the carrier is there"),
+		at(700, "eth0: the carrier is there")}, noon, noon.Add(time.Second)))
+	require.Len(t, found, 1, "%+v", found)
+	require.Equal(t, noon.Add(700*time.Millisecond), found[0].Until)
+}
