@@ -2,6 +2,7 @@ package why
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -173,7 +174,7 @@ func unservedQueues(e *Evidence) []Finding {
 	return []Finding{f}
 }
 
-// memberships: a group was left, or the kernel has fewer than before.
+// memberships: a group was left, or, where the journal has no leave, the kernel has fewer groups on an interface than before.
 func memberships(e *Evidence) (found []Finding) {
 	for i := range e.Events {
 		x := &e.Events[i]
@@ -190,8 +191,12 @@ func memberships(e *Evidence) (found []Finding) {
 		}
 		found = append(found, f)
 	}
-	for name, before := range e.Before {
-		if !strings.HasPrefix(name, stats.Host+".") || !strings.HasSuffix(name, ".groups") || e.Least[name] >= before || len(found) > 0 {
+	if len(found) > 0 {
+		return found
+	}
+	for _, name := range slices.Sorted(maps.Keys(e.Before)) {
+		before := e.Before[name]
+		if !strings.HasPrefix(name, stats.Host+".") || !strings.HasSuffix(name, ".groups") || e.Least[name] >= before {
 			continue
 		}
 		found = append(found, Finding{Place: Kernel, Cause: "a membership was lost: the kernel has fewer groups on the interface than before",
@@ -240,7 +245,8 @@ func links(e *Evidence) (found []Finding) {
 		}
 		f := Finding{Place: Card, Cause: "the interface carried nothing: " + x.Text, Time: x.Time, Evidence: []string{"journal: link " + x.Text}}
 		for j := range e.Events[i:] {
-			if y := &e.Events[i+j]; isLink(y, name+": the interface was set up", name+": the carrier is there", name+": the interface came") {
+			if y := &e.Events[i+j]; isLink(y, ": the interface was set up", ": the carrier is there", ": the interface came") &&
+				strings.HasPrefix(y.Text, name+":") {
 				f.Until = y.Time
 				break
 			}
@@ -333,8 +339,8 @@ func cards(e *Evidence) (found []Finding) {
 			f = e.sampledAt(f, stats.Host, c)
 		}
 	}
-	for name, v := range e.Deltas {
-		if v > 0 && strings.HasPrefix(name, stats.Host+".") && strings.Contains(name, ".ethtool.") && strings.Contains(name, "rx") {
+	for _, name := range slices.Sorted(maps.Keys(e.Deltas)) {
+		if v := e.Deltas[name]; v > 0 && strings.HasPrefix(name, stats.Host+".") && strings.Contains(name, ".ethtool.") && strings.Contains(name, "rx") {
 			evidence = append(evidence, fmt.Sprintf("%s +%d", strings.TrimPrefix(name, stats.Host+"."), v))
 		}
 	}
