@@ -114,3 +114,17 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// Numbers are decimal or hexadecimal, as in packetdrill: a zero in front does not make them octal, and Go's other forms are none.
+func TestParseNumbers(t *testing.T) {
+	parse := func(text string) (uint64, error) { return (&parser{text: text, name: "x.pkt"}).number(1 << 40) }
+	for text, want := range map[string]uint64{"0": 0, "7": 7, "010": 10, "0089": 89, "0x1F": 31, "0X10": 16} {
+		n, err := parse(text)
+		require.NoError(t, err, text)
+		require.Equal(t, want, n, text)
+	}
+	for _, text := range []string{"0b11", "0o17", "1_000", "0x", "12a", "0x_1"} {
+		_, err := parse(text)
+		require.ErrorContains(t, err, text)
+	}
+}
