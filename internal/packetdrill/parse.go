@@ -123,16 +123,17 @@ func (p *parser) ident() (string, error) {
 	return p.takeWhile(func(c byte) bool { return isLetter(c) || isDigit(c) }), nil
 }
 
-// number reads an unsigned decimal or hexadecimal number.
+// number reads an unsigned decimal or hexadecimal number up to limit.
 func (p *parser) number(limit uint64) (uint64, error) {
 	if !isDigit(p.peek()) {
 		return 0, p.errorf("expected a number, found %q", p.next())
 	}
 	text := p.takeWhile(func(c byte) bool { return isDigit(c) || isLetter(c) })
-	n, err := strconv.ParseUint(text, 0, 64)
-	if err != nil && len(text) > 1 && text[0] == '0' {
-		n, err = strconv.ParseUint(text, 10, 64)
+	digits, base := text, 10
+	if len(text) > 1 && text[0] == '0' && text[1]|0x20 == 'x' {
+		digits, base = text[2:], 16
 	}
+	n, err := strconv.ParseUint(digits, base, 64)
 	if err != nil || n > limit {
 		return 0, p.errorf("%q is not a number of 0 to %d", text, limit)
 	}
