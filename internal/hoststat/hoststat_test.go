@@ -1,10 +1,12 @@
 package hoststat
 
 import (
+	"fmt"
 	"net"
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/vishvananda/netlink"
@@ -106,6 +108,22 @@ func TestCardsAreAsked(t *testing.T) {
 		}
 	}
 	require.NotZero(t, found, "%v", list)
+}
+
+// What the host has taken is counted since the last reading, of all processors together.
+func TestStealSince(t *testing.T) {
+	stat, err := os.CreateTemp(t.TempDir(), "stat")
+	require.NoError(t, err)
+	defer stat.Close()
+	r := &Reader{stat: stat, text: make([]byte, 4096)}
+	for _, x := range []struct {
+		ticks int
+		want  time.Duration
+	}{{100, time.Second}, {100, 0}, {103, 30 * time.Millisecond}, {90, 0}, {91, 10 * time.Millisecond}} { // 90: it went back
+		_, err := stat.WriteAt(fmt.Appendf(nil, "cpu  1 2 3 4 5 6 7 %d 9 10\ncpu0 1 2 3 4 5 6 7 8 9 10\n%80s", x.ticks, ""), 0)
+		require.NoError(t, err)
+		require.Equal(t, x.want, r.StealSince(), "%d", x.ticks)
+	}
 }
 
 func TestFieldsOfFiles(t *testing.T) {

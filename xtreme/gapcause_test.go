@@ -1,0 +1,41 @@
+package xtreme
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/socketxtreme/socketxtreme/ring"
+)
+
+// Causes outside of the program are named before what it did meanwhile, steal first of all. What took less than half of the gap is not its
+// cause.
+func TestCausesOfAGap(t *testing.T) {
+	const ms = time.Millisecond
+	begin := time.Date(2026, 3, 2, 9, 30, 0, 0, time.UTC)
+	busy := ring.Gap{Length: 40 * ms, Work: ring.WorkHandler, Spent: 40 * ms, Delivered: 3, Socket: 7}
+	idle := ring.Gap{Length: 40 * ms}
+	for _, c := range []struct {
+		name   string
+		gap    ring.Gap
+		thread threadCounts
+		steal  time.Duration
+		want   string
+	}{
+		{"steal", busy, threadCounts{known: true, delayed: 30 * ms}, 20 * ms, "steal: the host took the processors for 20ms"},
+		{"a little steal", busy, threadCounts{known: true}, 19 * ms, "handler: 3 completions of fd=7"},
+		{"a little steal while nothing was done", idle, threadCounts{known: true}, 19 * ms, "unknown"},
+		{"preempted", busy, threadCounts{known: true, delayed: 20 * ms}, 0, "preempted: another thread had the processor for 20ms"},
+		{"preempted, on another thread than before", idle, threadCounts{delayed: 20 * ms}, 0, "unknown"},
+		{"a page from a disk", busy, threadCounts{known: true, major: 2}, 0, "page fault: 2 waited for a disk"},
+		{"new pages", busy, threadCounts{known: true, minor: 20_000}, 0, "page fault: 20000 new pages of memory"},
+	} {
+		var p processTime
+		for at := begin.Add(-time.Second); at.Before(begin.Add(time.Second)); at = at.Add(10 * ms) { // the statistics' goroutine ticked
+			p.ticks[p.n%len(p.ticks)].at = at
+			p.n++
+		}
+		require.Equal(t, c.want, p.cause(&gapRecord{Gap: c.gap, end: begin.Add(c.gap.Length), thread: c.thread}, c.steal), c.name)
+	}
+}
