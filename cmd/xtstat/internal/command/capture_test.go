@@ -42,10 +42,10 @@ func frames(t *testing.T, file []byte, text, comment string) (n, commented int) 
 	}
 }
 
-// recorded is a victim whose recorder is on.
-func recorded(t *testing.T, c xtreme.UDPConfig) *victim {
+// recorded is a victim whose recorder is on; options are what SX_RECORD has behind the memory.
+func recorded(t *testing.T, c xtreme.UDPConfig, options ...string) *victim {
 	return newVictim(t, conf.RingOffload, c, func(s *conf.Settings) {
-		recorder, err := conf.ParseRecorder("4")
+		recorder, err := conf.ParseRecorder(strings.Join(append([]string{"4"}, options...), ","))
 		require.NoError(t, err)
 		s.Offload.Recorder = recorder
 	})

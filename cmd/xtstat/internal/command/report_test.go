@@ -6,6 +6,7 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -139,6 +141,34 @@ func TestReportWithFrames(t *testing.T) {
 	out.Reset()
 	v.Zero(Run([]string{"report", "-k", v.dir, "-w", "-", "-i", "0.1", "--frames=false"}, &out, &errs), errs.String())
 	v.NotContains(unpacked(t, &out), "frames.pcapng")
+}
+
+// The newest file that the recorder has written by itself is in the archive, with what was lost as a comment; files of other processes are not.
+func TestReportWithTheFileOfAnAlarm(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "sxrecord.1.20990101T000000.000000000.pcapng"), []byte("of another process"), 0o600))
+	v := recorded(t, xtreme.UDPConfig{SocketConfig: xtreme.SocketConfig{Budget: 1 << 14}}, "dir="+dir, "after=0s", "every=1h")
+	v.loseSome()
+	mine := filepath.Join(dir, fmt.Sprintf("sxrecord.%d.*.pcapng", os.Getpid()))
+	var list []string
+	for end := time.Now().Add(time.Minute); len(list) == 0; time.Sleep(time.Millisecond) {
+		v.True(time.Now().Before(end), "no file was written")
+		var err error
+		list, err = filepath.Glob(mine)
+		v.NoError(err)
+	}
+	var out, errs bytes.Buffer
+	v.Zero(Run([]string{"report", "-k", v.dir, "-w", "-", "-i", "0.1"}, &out, &errs), errs.String())
+	files := unpacked(t, &out)
+	want, err := os.ReadFile(list[0])
+	v.NoError(err)
+	v.Equal(string(want), files["alarm.pcapng"])
+	_, commented := frames(t, want, feedText, "udp.budget")
+	v.Positive(commented)
+	v.Contains(files["README.txt"], "alarm.pcapng ")
+	out.Reset()
+	v.Zero(Run([]string{"report", "-k", v.dir, "-w", "-", "-i", "0.1", "--frames=false"}, &out, &errs), errs.String())
+	v.NotContains(unpacked(t, &out), "alarm.pcapng")
 }
 
 func TestReportArguments(t *testing.T) {
