@@ -258,7 +258,7 @@ var provoked = map[wire.Drop]func(t *testing.T) (w *dropWorld, n uint64){
 
 // elsewhere are the reasons that a ring on a memory link cannot have, with the test that provokes them.
 var elsewhere = map[wire.Drop][2]string{
-	wire.TCPMoving: {"../../tcp/move_test.go", "TestExport"}, // no ring moves connections yet
+	wire.TCPMoving: {"move_stream_test.go", "TestConnectionMovesUnderLoad"}, // a memory host has no kernel to move to; exact: tcp's TestExport
 }
 
 // Every reason for a drop is provoked: its counter in the file grows by the number of frames, and no other does.
