@@ -1,6 +1,6 @@
 GO ?= go
 
-.PHONY: all test race lint bench bench-quick gameday sockperf gnet-suite slow-reader redis https interop seeds mutants torture vm vm-matrix
+.PHONY: all test race lint bench bench-quick gameday gaps sockperf gnet-suite slow-reader redis https interop seeds mutants torture vm vm-matrix
 
 all: lint test
 
@@ -23,6 +23,9 @@ bench-quick:
 
 gameday:
 	SOCKETXTREME_LONG=1m $(GO) test -count=1 -timeout 20m -run '^TestXtstatFindsTheCause$$' -v ./scripts/gameday
+
+gaps:
+	SOCKETXTREME_LONG=1m $(GO) test -count=1 -timeout 10m -run '^TestGapsAreNamed$$' -v ./xtreme
 
 sockperf:
 	scripts/sockperf.sh
