@@ -280,7 +280,7 @@ func notDelivered(e *Evidence) (found []Finding) {
 	}{
 		{Kernel, ruled, "the kernel dropped packets for members of groups between IP and UDP without an error: a rule of the firewall (nft list ruleset)"},
 		{e.groupsPlace(), in - out - ruled, "the kernel dropped packets without an error: multicast for a group that no socket had joined here, or from a " +
-			"sender that its filter of sources refuses; or a rule of the firewall (nft list ruleset)"},
+			"sender that its filter of sources refuses; or a rule of the firewall (xtstat -v 4 shows groups and sources, nft list ruleset rules)"},
 	} {
 		if x.count > 0 {
 			found = append(found, e.sampledAt(Finding{Place: x.place, Cause: x.cause, Count: x.count, Unit: "packets",
