@@ -32,9 +32,9 @@ type attachment struct {
 	set       *Attachments
 	nic       *nic
 	state     State
-	serial    uint64    // of the device that the links are of
-	guardNews uint64    // of its guard, as the sockets were told
-	info      link.Info // and what that is
+	serial    uint64    // nic.serial of the device that the links are of
+	info      link.Info // of that device
+	guardNews uint64    // nic.guardNews when the sockets were last notified
 	ifIndex   int       // of the interface that has the addresses
 	places    []int     // in the flat list, those that have a link first
 	count     int       // how many have one
@@ -45,10 +45,10 @@ type attachment struct {
 	lost          link.Reason // why the device carries nothing; empty while it does
 	parentLost    link.Reason // why the interface that has the addresses carries nothing, where that is another
 	queueRefused  link.Reason // why an idle queue could not be had
-	idle          idleQueues  // of the interface, as the sockets were told
+	idle          idleQueues  // of the interface, as the paths of its sockets say
 	reportedCount int         // count, likewise
 	stacked       stacked     // what stands on the interface, likewise
-	changed       bool        // its path has changed, and the sockets that use it are to be told
+	changed       bool        // its path has changed: the sockets that use it must be notified
 	refusedFrames bool        // the interface was down and refused frames (LinkFailed): its links hold them
 
 	program int        // on the interface when a try failed, as the mirror had it

@@ -81,8 +81,8 @@ func (a *Attachments) StackedOn(ifIndex int) string {
 	return ""
 }
 
-// tagsApart is the reason of sockets on an attachment whose frames' tags the program does not see.
-func (p *attachment) tagsApart() link.Reason {
+// reasonTagsRemoved is why an attachment carries nothing whose frames' tags the steering program does not see.
+func (p *attachment) reasonTagsRemoved() link.Reason {
 	return link.Reason{Code: "link.tags_apart", Text: p.Name + " takes VLAN tags out of received frames (ethtool: rx-vlan-offload), so that " +
 		"the steering program cannot tell the frames of its VLANs apart: " + p.stacked.vlans}
 }

@@ -18,7 +18,9 @@ type Status struct {
 	HandedOver bool        // it has no queue: other rings hand over what comes
 	Idle       link.Reason // of queues that no ring serves, beside those that carry; empty for none
 	Unguarded  link.Reason // why nothing keeps segments of TCP from the kernel while the steering program is away; empty otherwise
-	Unlisted   link.Reason // why nobody accepts connections while it is away; empty otherwise
+	// Unlisted is why the kernel's connections cannot be listed, for which no new connection is accepted while the program is away; empty
+	// otherwise.
+	Unlisted link.Reason
 }
 
 // Statuses lists the ring's fixed links and attachments.
@@ -34,7 +36,7 @@ func (a *Attachments) Statuses() []Status {
 		switch {
 		case s.Why.Code != "":
 		case p.stacked.vlans != "":
-			s.Why = p.tagsApart()
+			s.Why = p.reasonTagsRemoved()
 		case p.count == 0 && p.idle.all:
 			s.Why = p.idleReason()
 		default:
@@ -48,7 +50,7 @@ func (a *Attachments) Statuses() []Status {
 	return list
 }
 
-// guardReasons are why the interface has no guard, where flows of TCP can be claimed, and why the kernel accepts nothing on it; empty otherwise.
+// guardReasons are Status.Unguarded and Status.Unlisted of the interface.
 func (n *nic) guardReasons() (unguarded, unlisted link.Reason) {
 	n.table.mu.Lock()
 	defer n.table.mu.Unlock()
