@@ -83,7 +83,7 @@ type assembler struct {
 }
 
 // liveness emits the program's entry. For a filter that outlives its process it also emits the test of the time that the process renews: if
-// that time is too old, everything is passed.
+// that time is too old, everything is passed. Until headers sets it, regKinds is free: it holds that time over the call.
 func (a *assembler) liveness() {
 	a.Emit(asm.Mov.Reg(regContext, asm.R1))
 	if a.beat == 0 {

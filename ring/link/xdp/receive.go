@@ -88,8 +88,9 @@ func (q *Queue) join(p buffers.Packet, more bool) buffers.Packet {
 	return buffers.Packet{}
 }
 
-// stamp reads what the program wrote before the frame. The place was cleared when the buffer went to the card, so what is not zero is
-// the program's. A frame of several buffers has its stamp before the first one.
+// stamp reads the time that the steering program wrote in front of the frame. The place was cleared when the buffer went to the card: what is
+// not zero is of this frame. A frame of several buffers has its stamp before the first one. Where the driver has put a frame at another place of
+// its buffer than usual, in front of it may be an earlier frame's bytes, and the frame has no stamp.
 func (q *Queue) stamp(f *link.Frame) {
 	place := q.pool.Place(f.Packet)
 	_, at, _ := q.pool.Locate(uint64(place.Off))
