@@ -35,7 +35,7 @@ const (
 )
 
 var capNames = [...]string{"zero-copy-send", "thread-bound", "window-at-release", "out-per-ack", "shared-multicast", "background-progress",
-	"transmit-time", "launch-time", "path-changes"}
+	"tx-timestamps", "launch-time", "path-changes"}
 
 // AllCaps is every capability, for tests that assert each one both ways.
 func AllCaps() []Caps {
