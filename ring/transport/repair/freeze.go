@@ -39,11 +39,11 @@ type Frozen struct {
 // arrives. Then either Close or Resume. Errors: ErrNoCapability, ErrState, ErrSocket, or that of a system call. The connection is then as it
 // was.
 func Freeze(fd int) (*Frozen, error) {
-	if err := isMovable(fd); err != nil {
+	if err := checkSocket(fd); err != nil {
 		return nil, err
 	}
 	f := &Frozen{fd: fd}
-	// Repair mode changes SO_REUSEADDR, and Resume sets it again. Reading it cannot fail: isMovable has read options of the same socket.
+	// Repair mode changes SO_REUSEADDR, and Resume sets it again. Reading it cannot fail: checkSocket has read options of the same socket.
 	f.reuse, _ = unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR)
 	info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
 	if err != nil {
@@ -67,8 +67,8 @@ func movable(state uint8) bool {
 	return state == kernelEstablished || state == kernelFinWait1 || state == kernelFinWait2
 }
 
-// isMovable is nil for a TCP socket without an upper layer protocol (such as kernel TLS), and ErrSocket for others.
-func isMovable(fd int) error {
+// checkSocket returns nil for a TCP socket without an upper layer protocol (such as kernel TLS), and ErrSocket for others.
+func checkSocket(fd int) error {
 	for _, o := range []struct {
 		name, want int
 		what       string
