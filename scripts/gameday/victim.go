@@ -71,7 +71,7 @@ func victim(args []string) error {
 	line := live.Line{Group: netip.MustParseAddrPort(lineAddress), Interface: device, Source: source}
 	channel := live.Channel{Lines: []live.Line{line}, Handler: handler.Config{Proto: handler.DEEP, Name: "exchange", OnEvent: v.event,
 		Feed: feed.Config{GapTime: int64(2 * time.Millisecond)}}}
-	v.live, err = live.Open(live.Config{Ring: conf.RingKind(args[0]), Channels: []live.Channel{channel}, Spin: true, Each: v.each})
+	v.live, err = live.Open(live.Config{Ring: conf.RingKind(args[0]), Channels: []live.Channel{channel}, Spin: true, Each: v.runCommand})
 	if err != nil {
 		return err
 	}
@@ -127,8 +127,9 @@ func (v *feedHandler) read() {
 	}
 }
 
-// each is called about ten times a second by the goroutine that polls. It does what it was told, and answers.
-func (v *feedHandler) each(*live.Live) {
+// runCommand executes the command that waits, if one does, and answers with a report. It is live.Config.Each: the goroutine that polls calls it
+// about ten times a second.
+func (v *feedHandler) runCommand(*live.Live) {
 	select {
 	case command := <-v.todo:
 		r := &v.report
@@ -146,7 +147,7 @@ func (v *feedHandler) each(*live.Live) {
 	}
 }
 
-// do does one command.
+// do executes one command.
 func (v *feedHandler) do(command string) error {
 	name, argument, _ := strings.Cut(command, " ")
 	switch name {
