@@ -17,7 +17,7 @@ type Links struct {
 	room  []byte
 }
 
-// linkState is what a change is noticed of.
+// linkState is what Links compares of an interface.
 type linkState struct {
 	name    string
 	up      bool // by its administrator
@@ -26,7 +26,7 @@ type linkState struct {
 	mtu     int
 }
 
-// OpenLinks begins to look, in the calling thread's network namespace.
+// OpenLinks subscribes to changes of interfaces in the calling thread's network namespace, and lists those that it has.
 func OpenLinks() (*Links, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_ROUTE)
 	if err != nil {

@@ -98,7 +98,8 @@ func (c *Collections) Read() (pauses, cycles uint64) {
 	return pauses, cycles
 }
 
-// StealSince is the time that the host has taken from this machine's processors since the last Read or StealSince.
+// StealSince is the time that the host has taken from this machine's processors since the last Read or StealSince. It is the eighth number of
+// the first line of /proc/stat ("cpu user nice system idle iowait irq softirq steal"), which counts hundredths of a second (USER_HZ).
 func (r *Reader) StealSince() time.Duration {
 	_, rest := nextField(r.load(r.stat))
 	var field []byte
