@@ -178,7 +178,8 @@ func flag(b bool) float64 {
 	return 0
 }
 
-// sendTable sends the counters of a section of the table: totals and gauges added up, but for the gauges of pollers, peaks of the last minute.
+// sendTable sends the counters of a section of the table. Totals and gauges are sums over the section's blocks, peaks are the largest of the
+// last minute. Gauges and peaks of pollers have a series for each name of a poller, and their peaks are of the last two seconds.
 func (c *Collector) sendTable(s *stats.Section, send func(prometheus.Metric)) {
 	totals := c.totals(s)
 	blocks := c.reader.Blocks(s.Name)

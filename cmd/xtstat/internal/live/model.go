@@ -250,7 +250,7 @@ func rates(samples []stats.Sample, name string) Series {
 	return list
 }
 
-// ratio is a / b by the second; 0 where b is.
+// ratio divides each value of a by the one of b at the same time; 0 where b is 0. Both are of the same samples.
 func ratio(a, b Series) Series {
 	list := make(Series, len(b))
 	for i := range b {

@@ -72,7 +72,7 @@ func (l *Lines) header(rates bool) {
 type traffic [4]uint64
 
 // split divides a socket's traffic: rx and tx went over the library's stack, rxOS and txOS through the kernel. All traffic of a socket that is
-// not offloaded went through the kernel.
+// not offloaded went through the kernel. An offloaded socket counts what it sends by the kernel with the rest, so that txOS is zero.
 func split(v *stats.View) (rx, tx, rxOS, txOS traffic) {
 	n := v.Value
 	received := traffic{n("packets"), n("bytes") / 1024, 0, n("accept_failures")}
