@@ -63,7 +63,7 @@ func (h *Header) Count() uint32 {
 // End reports that the session is over.
 func (h *Header) End() bool { return h.RawCount() == EndOfSession }
 
-// Parse reads a packet. Messages is what follows the header, for Next.
+// Parse reads a packet. Messages are the messages that the header counts, for Next. Bytes behind them are padding.
 func Parse(packet []byte) (h *Header, messages []byte, err error) {
 	if len(packet) < HeaderLen {
 		return nil, nil, refuse(ErrShort, 0, len(packet), HeaderLen)
