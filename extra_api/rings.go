@@ -103,9 +103,9 @@ func (a RingAttributes) SocketConfig() xtreme.SocketConfig {
 	return xtreme.SocketConfig{RingLogic: &a.Logic, UserID: a.UserID}
 }
 
-// SocketRingAttributes returns the attributes by which the socket's ring was chosen: its own, or the poller's if it has none. On an offloaded
-// ring, of which a poller has only one, Logic is what that ring allows. Errors: no ring yet (ErrState), closed (ErrClosed), another goroutine
-// (ErrOwner).
+// SocketRingAttributes returns the attributes by which the socket's ring was chosen: Logic is the poller's if the socket was given none, UserID
+// the socket's. On an offloaded ring, of which a poller has only one, Logic is what that ring allows. Errors: no ring yet (ErrState), closed
+// (ErrClosed), another goroutine (ErrOwner).
 func SocketRingAttributes(s *xtreme.Socket) (RingAttributes, error) {
 	if s == nil {
 		return RingAttributes{}, noSocket("SocketRingAttributes")
