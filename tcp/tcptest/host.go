@@ -283,7 +283,7 @@ func (m *memory) remove(n tcp.Buffer) {
 	delete(m.live, n)
 }
 
-// read is a piece of a buffer.
+// read returns the bytes of a payload's piece of a buffer. sent says that it must be a buffer that Send was given, else one of a segment.
 func (m *memory) read(p tcp.Payload, sent bool) ([]byte, error) {
 	x := m.live[p.Buffer]
 	switch {

@@ -25,21 +25,21 @@ type place struct {
 type stream struct {
 	next     tcp.Seq // behind the last that was sent
 	fin      tcp.Seq // behind the FIN, if there was one
-	finished bool
-	scale    uint8 // of the windows that the node offers
-	agreed   bool  // the peer's SYN has arrived
-	offered  tcp.Seq
-	offering bool
-	probed   bool
+	finished bool    // fin is set
+	scale    uint8   // window shift of the node's SYN
+	ownScale bool    // the node's SYN had a window scale option
+	offered  tcp.Seq // right edge of the window that the node has offered
+	offering bool    // offered is set
+	probed   bool    // the node has sent a window probe
 
-	edge     tcp.Seq // what the peer allows, of all that has arrived
-	allowed  bool
-	arrived  tcp.Seq // behind the last number that has arrived
-	heard    bool
-	peer     uint8 // the peer's shift
-	peerHas  bool
-	mss      int
-	ownScale bool
+	agreed  bool    // the peer's SYN has arrived: peer, peerHas and mss are set
+	peer    uint8   // window shift of the peer's SYN
+	peerHas bool    // the peer's SYN had a window scale option
+	mss     int     // of the peer's SYN
+	edge    tcp.Seq // right edge of the peer's window, the furthest that has arrived
+	allowed bool    // edge is set
+	arrived tcp.Seq // behind the last number that has arrived
+	heard   bool    // arrived is set
 
 	doubtful bool // a SYN that nobody on the network sent has reached the node: the rest may be about another connection
 }
