@@ -142,8 +142,9 @@ func TestFieldsOfFiles(t *testing.T) {
 	r.processors([]byte("cpu  1 2 3 4 5 6 7 8 9 10\n"))
 	require.Equal(t, []Counter{{"cpu.softirq", 7e7}, {"cpu.steal", 8e7}}, r.list)
 	r.list = nil
-	r.groups([]byte("Idx\tDevice    : Count Querier\tGroup\n2\tv0        :     3      V3\n\t\t\t\t010000E0     1 0:00000000\t\t0\n"))
-	require.Equal(t, []Counter{{"v0.groups", 3}}, r.list)
+	r.groups([]byte("Idx\tDevice    : Count Querier\tGroup\n2\tv0        :     3      V3\n\t\t\t\t010000E0     1 0:00000000\t\t0\n" +
+		"3\tenp129s0f0:     2      V3\n\t\t\t\t010000E0     1 0:00000000\t\t0\n")) // the kernel pads names to ten characters
+	require.Equal(t, []Counter{{"v0.groups", 3}, {"enp129s0f0.groups", 2}}, r.list)
 }
 
 // Reading makes little garbage: beside the names of threads, which change.
