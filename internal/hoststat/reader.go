@@ -149,8 +149,8 @@ func (r *Reader) groups(text []byte) {
 			continue // titles, and lines of groups
 		}
 		_, rest := nextField(line)
-		name, rest := nextField(rest)
-		_, rest = nextField(rest) // the colon
+		name, rest, _ := bytes.Cut(rest, []byte(": ")) // a blank is before the colon too, unless the name has ten characters or more
+		name, _ = nextField(name)
 		count, _ := nextField(rest)
 		r.addOf(name, "groups", number(count))
 	}
