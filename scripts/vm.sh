@@ -6,7 +6,8 @@
 #   scripts/vm.sh 6.12-arm64 ./buffers ./ring/...
 #
 # It needs qemu-system-x86 (or -arm), busybox-static, cpio, kmod, zstd, e2fsprogs, and fetches nothing but packages of Debian. The machine
-# ends by itself, at the latest after SOCKETXTREME_VM_LIMIT seconds (default 1200).
+# ends by itself, at the latest after SOCKETXTREME_VM_LIMIT seconds (default 1200). Exit status: 0 all passed, 1 not so, 3 the kernel cannot be
+# fetched.
 #   SOCKETXTREME_VM_CACHE    kernels (default ~/.cache/socketxtreme-vm)
 #   SOCKETXTREME_VM_RESULTS  a folder that keeps each package's output, the kernel's messages and the console
 #   SOCKETXTREME_VM_KVM      0: emulate, even where a machine with KVM boots

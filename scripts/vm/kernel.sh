@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# kernel.sh NAME DIR: puts the Debian kernel of this name into DIR: vmlinuz, lib/modules/, release. What is there already stays.
+# kernel.sh NAME DIR: puts the Debian kernel of this name into DIR: vmlinuz, lib/modules/, release. What is there already stays. Exit status 3:
+# Debian's mirror does not have it, or is not reached.
 #
 #   6.1  6.12                the cloud kernels of bookworm and trixie, amd64
 #   6.1-full  6.12-full      with all drivers
@@ -26,10 +27,12 @@ esac
 
 mkdir -p "$dir"
 source "$(dirname "$0")/debian.sh"
-debian_lists "$suite" "$arch"
-image=$(apt-cache "${apt[@]}" show --no-all-versions "$package" | sed -n 's/^Depends: *\(linux-image-[^ ,]*\).*/\1/p' | head -1)
+unavailable() { echo "kernel $name: $1 of Debian $suite cannot be fetched" >&2; exit 3; }
+debian_lists "$suite" "$arch" || unavailable "the package list"
+shown=$(apt-cache "${apt[@]}" show --no-all-versions "$package") || unavailable "$package"
+image=$(sed -n 's/^Depends: *\(linux-image-[^ ,]*\).*/\1/p' <<<"$shown" | head -1)
 [ -n "$image" ] || { echo "kernel $name: $package of Debian $suite depends on no kernel image" >&2; exit 1; }
-(cd "$lists" && apt-get "${apt[@]}" download "$image")
+(cd "$lists" && apt-get "${apt[@]}" download "$image") || unavailable "$image"
 dpkg-deb -x "$lists/$image"_*.deb "$lists/image"
 release=${image#linux-image-}
 cp "$lists/image/boot/vmlinuz-$release" "$dir/vmlinuz"
