@@ -1,21 +1,32 @@
 // Command slowness prints how long a fixed piece of work takes here, in microseconds: the quotient of two machines is how much slower one of
-// them is. With the argument "processor" it prints the processor time: what else is running does not count.
+// them is. It does the work several times and prints the longest. With the argument "processor" it prints the shortest, in processor time: what
+// else is running does not count.
 package main
 
 import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
 func main() {
-	took, err := measure(len(os.Args) > 1 && os.Args[1] == "processor")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "slowness:", err)
-		os.Exit(1)
+	processor := len(os.Args) > 1 && os.Args[1] == "processor"
+	var all []time.Duration
+	for range 3 {
+		took, err := measure(processor)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "slowness:", err)
+			os.Exit(1)
+		}
+		all = append(all, took)
+	}
+	took := slices.Max(all)
+	if processor {
+		took = slices.Min(all)
 	}
 	fmt.Println(max(took.Microseconds(), 1))
 }
