@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 	"github.com/vishvananda/netlink"
@@ -124,6 +125,33 @@ func TestStealSince(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, x.want, r.StealSince(), "%d", x.ticks)
 	}
+}
+
+// An interface that gets more queues has more counters: those of the new queues are read too. Most kernels write all values without regard to
+// the number that the caller has room for, so an old number is never used.
+func TestACardThatGetsMoreCounters(t *testing.T) {
+	testnet.New(t, testnet.Pair{Queues: 4})
+	c, err := openCards()
+	require.NoError(t, err)
+	defer func() { require.NoError(t, c.close()) }()
+	queues := func(n uint32) {
+		// struct ethtool_channels, ETHTOOL_SCHANNELS
+		channels := struct{ cmd, maxRx, maxTx, maxOther, maxCombined, rx, tx, other, combined uint32 }{cmd: 0x3d, rx: n, tx: n}
+		if e := c.call([]byte("v0"), unsafe.Pointer(&channels)); e != 0 {
+			t.Skipf("missing: another number of queues of a veth interface: %v", e)
+		}
+	}
+	queues(1)
+	read := func() (names []string) {
+		c.begin()
+		c.read([]byte("v0"), func(_ []byte, counter string, _ uint64) { names = append(names, counter) })
+		return names
+	}
+	require.Contains(t, read(), "ethtool.rx_queue_0_drops")
+	queues(4)
+	require.Contains(t, read(), "ethtool.rx_queue_3_drops")
+	queues(1)
+	require.NotContains(t, read(), "ethtool.rx_queue_3_drops")
 }
 
 func TestFieldsOfFiles(t *testing.T) {
