@@ -14,9 +14,9 @@ const (
 	ethtoolGetStrings = 0x1b
 	ethtoolGetStats   = 0x1d
 	ethtoolGetSetInfo = 0x37
-	stringsOfStats    = 1  // ETH_SS_STATS
-	stringLength      = 32 // ETH_GSTRING_LEN
-	mostStats         = 1 << 14
+	stringsOfStats    = 1       // ETH_SS_STATS
+	stringLength      = 32      // ETH_GSTRING_LEN
+	mostStats         = 1 << 14 // a card with more is not asked
 )
 
 // losses are the names of a card's counters that are kept: those of what is lost or wrong. A card has hundreds, mostly of queues' packets.
@@ -27,18 +27,26 @@ const keptOfCard = 64
 
 // cards asks drivers for their own counters (ethtool -S). Own code in place of a library: it asks once a second, and allocates nothing then.
 type cards struct {
-	fd   int // any socket of the namespace
-	of   map[string]*card
-	turn int
+	fd      int // any socket of the namespace
+	of      map[string]*card
+	turn    int
+	set     setInfo
+	request []uint64 // struct ethtool_stats with room for mostStats counters; made when the first card has some
+}
+
+// setInfo is struct ethtool_sset_info with one set.
+type setInfo struct {
+	cmd, reserved uint32
+	mask          uint64
+	data          [1]uint32
 }
 
 // card is what an interface's driver counts.
 type card struct {
-	request []uint64 // struct ethtool_stats, and a word for each counter
-	count   int
-	kept    []int    // their indexes
-	names   []string // "ethtool.rx_dropped"
-	seen    int      // the turn in which the interface was there last
+	count int      // of all its counters
+	kept  []int    // the indexes of those that are kept
+	names []string // "ethtool.rx_dropped"
+	seen  int      // the turn in which the interface was there last
 }
 
 // openCards opens the socket by which cards are asked (SIOCETHTOOL); any socket serves.
@@ -62,45 +70,53 @@ func (c *cards) begin() {
 	c.turn++
 }
 
-// read calls add for each counter that is kept of an interface's card.
+// read calls add for each counter that is kept of an interface's card. A card that has another number of counters than at the last turn, after
+// its queues were changed, is asked for its names anew.
+//
+// The number is asked for each time: many kernels write all counters, also behind a request with room for fewer. The request
+// has room for mostStats, in case that the number changes between the two calls.
 func (c *cards) read(name []byte, add func(name []byte, counter string, v uint64)) {
+	n := c.countOf(name)
 	x := c.of[string(name)]
-	if x == nil {
-		x = c.open(name)
+	if x == nil || x.count != n {
+		x = c.open(name, n)
 		c.of[string(name)] = x
 	}
 	x.seen = c.turn
 	if len(x.kept) == 0 {
 		return
 	}
-	header := (*[2]uint32)(unsafe.Pointer(&x.request[0]))
+	header := (*[2]uint32)(unsafe.Pointer(&c.request[0]))
 	header[0], header[1] = ethtoolGetStats, uint32(x.count)
-	if c.call(name, unsafe.Pointer(&x.request[0])) != 0 {
+	if c.call(name, unsafe.Pointer(&c.request[0])) != 0 || int(header[1]) != x.count {
 		return
 	}
 	for i, at := range x.kept {
-		add(name, x.names[i], x.request[1+at])
+		add(name, x.names[i], c.request[1+at])
 	}
 }
 
-// open asks for the names of a card's counters. One that has none is empty.
-func (c *cards) open(name []byte) *card {
-	x := &card{}
-	info := struct {
-		cmd, reserved uint32
-		mask          uint64
-		data          [1]uint32
-	}{cmd: ethtoolGetSetInfo, mask: 1 << stringsOfStats}
-	if c.call(name, unsafe.Pointer(&info)) != 0 || info.mask == 0 || info.data[0] == 0 || info.data[0] > mostStats {
+// countOf asks for the number of a card's counters: 0 if it has none, or more than mostStats.
+func (c *cards) countOf(name []byte) int {
+	c.set = setInfo{cmd: ethtoolGetSetInfo, mask: 1 << stringsOfStats}
+	if c.call(name, unsafe.Pointer(&c.set)) != 0 || c.set.mask == 0 || c.set.data[0] > mostStats {
+		return 0
+	}
+	return int(c.set.data[0])
+}
+
+// open asks for the names of a card's counters, of which there are count. The request has room for mostStats, as in read.
+func (c *cards) open(name []byte, count int) *card {
+	x := &card{count: count}
+	if count == 0 {
 		return x
 	}
-	x.count = int(info.data[0])
-	words := make([]uint64, 2+(x.count*stringLength+7)/8) // aligned; struct ethtool_gstrings has three 32-bit words in front
+	words := make([]uint64, 2+mostStats*stringLength/8) // aligned; struct ethtool_gstrings has three 32-bit words in front
 	raw := unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), 8*len(words))
 	binary.NativeEndian.PutUint32(raw, ethtoolGetStrings)
 	binary.NativeEndian.PutUint32(raw[4:], stringsOfStats)
-	binary.NativeEndian.PutUint32(raw[8:], uint32(x.count))
-	if c.call(name, unsafe.Pointer(&words[0])) != 0 {
+	binary.NativeEndian.PutUint32(raw[8:], uint32(count))
+	if c.call(name, unsafe.Pointer(&words[0])) != 0 || int(binary.NativeEndian.Uint32(raw[8:])) != count {
 		return x
 	}
 	for i := range x.count {
@@ -113,7 +129,9 @@ func (c *cards) open(name []byte) *card {
 			x.names = append(x.names, "ethtool."+string(text))
 		}
 	}
-	x.request = make([]uint64, 1+x.count)
+	if len(x.kept) > 0 && c.request == nil {
+		c.request = make([]uint64, 1+mostStats)
+	}
 	return x
 }
 
