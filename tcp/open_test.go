@@ -406,6 +406,35 @@ func TestSynCookies(t *testing.T) {
 	}
 }
 
+// What a cookie hides in its timestamp makes it older, never newer than the clock: the peer drops segments whose timestamp is older than that of
+// the SYN and ACK (RFC 7323 section 5.3, R1).
+func TestTimestampOfACookieIsNotNewerThanTheNext(t *testing.T) {
+	for clockStep := range 64 {
+		s := newScript(t, func(s *Settings, c *Config) {
+			c.Cookies = CookiesAlways
+			s.Timestamps, s.WindowScale = true, 7
+		})
+		s.now = s.now.Add(clock.Duration(clockStep) * clock.Millisecond)
+		s.listen()
+		g := s.parse("S 0:0 mss 1300 sackok wscale 5 ts 1000/0")
+		s.table.Input(s.now, &g)
+		s.collect()
+		cookie := s.raw[0]
+		done := s.parse(". 1:1 ack 1")
+		done.Remote, done.Ack = cookie.Remote, cookie.Seq+1
+		done.Options = wire.TCPOptions{Has: wire.TCPHasTimestamps, TSValue: 1000, TSEcho: cookie.Options.TSValue}
+		_, d := s.table.Input(s.now, &done)
+		require.Equal(t, wire.Accept, d)
+		s.collect()
+		s.event(EventAccepted)
+		s.raw = nil
+		s.send(10)
+		s.collect()
+		require.NotEmpty(t, s.raw)
+		require.GreaterOrEqual(t, int32(s.raw[0].Options.TSValue-cookie.Options.TSValue), int32(0), "at %d ms", clockStep)
+	}
+}
+
 // An acknowledgement for a listener is answered with a reset while no cookie is out.
 func TestNoCookieIsTakenWhenNoneIsOut(t *testing.T) {
 	s := newScript(t)
