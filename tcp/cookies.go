@@ -64,8 +64,13 @@ func (t *Table) sendCookie(l *listener, s *Segment) {
 		if h.flags&handshakeECN != 0 {
 			state |= cookieECN
 		}
-		// Later by at most 64 ms than the clock, so that the timestamps of the connection do not go back for long.
-		out.Options.TSValue = out.Options.TSValue&^(1<<cookieBits-1) | state
+		// Older than the clock by less than 64 ms, never newer: the peer drops segments whose timestamp is older than this one (RFC 7323 section
+		// 5.3, R1).
+		present := out.Options.TSValue
+		out.Options.TSValue = present&^(1<<cookieBits-1) | state
+		if int32(out.Options.TSValue-present) > 0 {
+			out.Options.TSValue -= 1 << cookieBits
+		}
 	}
 	t.sendControl(out)
 }
