@@ -322,6 +322,14 @@ func TestNamesThatOnlyVMAReads(t *testing.T) {
 		"VMA_TIME_MEASURE_NUM_SAMPLES has no effect: it is of a build of VMA that measures itself"}, s.Warnings)
 }
 
+func TestAFileNamesNoFurtherFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "settings")
+	require.NoError(t, os.WriteFile(path, []byte(SettingsFile+"=other\n"), 0o600))
+	s, err := FromFile(path)
+	require.NoError(t, err)
+	require.Equal(t, []string{path + ":1: SX_SETTINGS_FILE has no effect: it stands in a settings file, which names no further one"}, s.Warnings)
+}
+
 func TestCodeEnvironmentFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "settings")
 	require.NoError(t, os.WriteFile(path, []byte("# comment\n\nVMA_SPEC=low-cpu\nexport VMA_RX_BUFS=\"2000\"\nVMA_MSS = 900\r\nVMA_MTU=x\n"+
