@@ -76,7 +76,11 @@ func parseFile(path, text string) (source, []string) {
 		if value = strings.TrimSpace(value); len(value) > 1 && (value[0] == '"' || value[0] == '\'') && value[len(value)-1] == value[0] {
 			value = value[1 : len(value)-1]
 		}
-		if w, unused := unusedName(name); unused || name == SettingsFile || !known(name) { // a file names no further file
+		if name == SettingsFile {
+			warnings = append(warnings, where+name+" has no effect: it stands in a settings file, which names no further one")
+			continue
+		}
+		if w, unused := unusedName(name); unused || !known(name) {
 			warnings = append(warnings, where+w)
 			continue
 		}
