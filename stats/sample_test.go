@@ -97,6 +97,27 @@ func TestLossesAreInTheJournal(t *testing.T) {
 	require.Equal(t, []string{"drop drop 1 3 udp.budget", "drop driver 1 7 eth0/2.xdp.rx_ring_full", "drop drop 1 2 udp.budget", "drop drop 1 1 udp.budget"}, list)
 }
 
+// A counter that moves to another place, because a new one came in front of it, has lost nothing by that.
+func TestNamedCountersMayMove(t *testing.T) {
+	f, run, r := still(t)
+	b := f.Open(Drivers, nil, 1)
+	store := func(names ...string) {
+		for i, name := range names {
+			b.SetNamed(i, name, uint64(len(name)))
+		}
+		b.SetCount(len(names))
+		run(1)
+	}
+	const first, second = "eth0.xdp.rx_ring_full", "eth10.xdp.rx_ring_full"
+	store(first)
+	store("stack.delivered", first)
+	store("stack.delivered", second, first)
+	store(second, first)
+	events := r.Events()
+	require.Len(t, events, 2)
+	require.Equal(t, []string{first, second}, []string{events[0].Text, events[1].Text})
+}
+
 func TestJournalKeepsTheNewest(t *testing.T) {
 	f, _, r := still(t)
 	for i := range eventCapacity + 10 {
