@@ -175,7 +175,9 @@ type Block struct {
 	grown       int64          // when a counter with onset grew last
 	places      map[string]int // of the host's counters, by name
 	rows        []*Counter     // of counters that the block names
+	rowNames    []string       // and their names
 	rowsVersion uint64
+	lastOf      map[string]uint64 // the value of last of each name that the block has had: a counter may move to another place
 }
 
 // newBlock makes the Block for place i of a section: slices of the mapping for its header, counters, baseline and text. It changes nothing in
@@ -289,7 +291,9 @@ func (b *Block) SetNamed(i int, name string, value uint64) {
 		v := atomic.AddUint64(&b.words[blockInfo], 1) // odd while the name is written: a reader tries again
 		place[0] = byte(len(name))
 		copy(place[1:], name)
+		atomic.StoreUint64(&b.counters[i], value) // before the name is valid: it never has another counter's value
 		atomic.StoreUint64(&b.words[blockInfo], v+1)
+		return
 	}
 	atomic.StoreUint64(&b.counters[i], value)
 }

@@ -162,12 +162,13 @@ func (s *sampler) lookAt(b *Block) {
 // lock.
 func (s *sampler) look(b *Block, now int64) {
 	l := b.section.layout
-	if b.last == nil {
-		b.last = make([]uint64, l.Width)
-	}
 	if l.Names > 0 {
 		for i, row := range b.namedRows() {
-			if v := atomic.LoadUint64(&b.counters[i]); v != b.last[i] {
+			v := atomic.LoadUint64(&b.counters[i])
+			if b.rowsVersion&1 != 0 || atomic.LoadUint64(&b.words[blockInfo]) != b.rowsVersion {
+				return // the owner writes names: the next turn looks at the counters
+			}
+			if v != b.last[i] {
 				if row != nil && row.Loss && v > b.last[i] {
 					s.file.noteAt(now, EventDrop, b, v-b.last[i], b.name(i))
 				}
@@ -175,6 +176,9 @@ func (s *sampler) look(b *Block, now int64) {
 			}
 		}
 		return
+	}
+	if b.last == nil {
+		b.last = make([]uint64, l.Width)
 	}
 	at := 0
 	for i := range l.Counters {
@@ -211,13 +215,22 @@ func (b *Block) name(i int) string {
 	return string(place[1 : 1+min(int(place[0]), l.Names-1)])
 }
 
-// namedRows are the rows of the counters that the block names, nil for those that the table does not have. With the lock.
+// namedRows are the rows of the counters that the block names, nil for those that the table does not have. When names have changed, the values of
+// last move to the places of their names. With the lock.
 func (b *Block) namedRows() []*Counter {
 	version, n := atomic.LoadUint64(&b.words[blockInfo]), min(int(atomic.LoadUint64(&b.words[blockCount])), b.section.layout.Width)
 	if b.rowsVersion != version || len(b.rows) != n {
-		b.rows, b.rowsVersion = b.rows[:0], version
+		if b.last == nil {
+			b.last, b.lastOf = make([]uint64, b.section.layout.Width), map[string]uint64{}
+		}
+		for i, name := range b.rowNames {
+			b.lastOf[name] = b.last[i]
+		}
+		b.rows, b.rowNames, b.rowsVersion = b.rows[:0], b.rowNames[:0], version
 		for i := range n {
-			b.rows = append(b.rows, b.section.layout.Find(b.name(i)))
+			name := b.name(i)
+			b.rows, b.rowNames = append(b.rows, b.section.layout.Find(name)), append(b.rowNames, name)
+			b.last[i] = b.lastOf[name]
 		}
 	}
 	return b.rows
