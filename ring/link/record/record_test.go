@@ -255,6 +255,21 @@ func TestReadWhileRecording(t *testing.T) {
 	}
 }
 
+// A stream may have written the frame before an event when it reads the event: then the next frame gets the comment.
+func TestEventsWhoseFrameWasRead(t *testing.T) {
+	w := newWorld(t, Config{Memory: 1 << 20})
+	a := w.rec.Scope("main").Tap(&counted{name: "eth0"}, w.pool)
+	c := newCursor(w.rec)
+	w.receive(a, "first")
+	require.Len(t, c.next(false), 1)
+	w.rec.Note("line A: 5 to 7 are missing", false)
+	require.Empty(t, c.next(false))
+	w.receive(a, "second")
+	list := c.next(false)
+	require.Len(t, list, 1)
+	require.Equal(t, []string{"line A: 5 to 7 are missing"}, list[0].Comments)
+}
+
 // Events of a loop are comments of its own next frame; those of the program of the last frame before.
 func TestEventsAreComments(t *testing.T) {
 	w := newWorld(t, Config{Memory: 1 << 20})
