@@ -34,7 +34,7 @@ type cursor struct {
 	seen     []position // by chunk
 	expected map[*Tap]uint32
 	event    uint64  // number of the next one
-	waiting  []event // that concern a frame which has not come yet
+	waiting  []event // whose frame has not come yet, or was read before them
 
 	snap   int     // bytes of a frame that are read; 0: all that were recorded
 	filter *filter // frames that it refuses are unwanted; nil: none is
@@ -133,7 +133,9 @@ func (c *cursor) parse(list []Record, tap *Tap, b []byte, t timeOf) []Record {
 	return list
 }
 
-// comment gives each event that waits to its frame: the first one of its loop that is not older, or the last one before.
+// comment gives each event that waits to its frame: the first one of its loop that is not older, or the last one before. An event
+// without that frame in the list waits for the next call, or with last gets the nearest frame on its other side. One of the last frame before,
+// which an earlier call has read, gets the first frame that comes.
 func (c *cursor) comment(list []Record, last bool) {
 	left := c.waiting[:0]
 	for _, e := range c.waiting {
@@ -151,7 +153,10 @@ func (c *cursor) comment(list []Record, last bool) {
 			}
 			if i < 0 {
 				if i = next; next < 0 {
-					continue // there is no frame at all
+					if !last {
+						left = append(left, e) // its frame was read by an earlier call: the next one gets the comment
+					}
+					continue
 				}
 			}
 		}
