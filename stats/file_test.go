@@ -362,6 +362,19 @@ func TestReaderInAnotherProcessNamespace(t *testing.T) {
 	require.False(t, p.Live)
 }
 
+// In a directory with the sticky bit its owner may still remove and replace files, as root may in every directory.
+func TestStickyDirectoryOfAnotherUserIsRefused(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("changing the owner is for root")
+	}
+	dir := t.TempDir() + "/stats"
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	require.NoError(t, os.Chmod(dir, 0o777|os.ModeSticky))
+	require.NoError(t, makeDirectory(dir, -1), "root's, as /tmp")
+	require.NoError(t, os.Chown(dir, 65534, 65534))
+	require.ErrorContains(t, makeDirectory(dir, -1), "belongs to user 65534")
+}
+
 func TestAnotherUserIsRefused(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("changing the user is for root")
