@@ -54,7 +54,7 @@ func groupNumber(name string) (int, error) {
 }
 
 // makeDirectory makes the directory, for its owner alone or for a group to read (-1: none). One that is there already must not be a symbolic
-// link, and must belong to this user, or be one where others can neither remove nor replace files (the sticky bit, as /tmp has it).
+// link, and must belong to this user, or to root with the sticky bit, as /tmp: then others can neither remove nor replace files in it.
 func makeDirectory(path string, group int) error {
 	mode := os.FileMode(0o700)
 	if group >= 0 {
@@ -80,7 +80,7 @@ func makeDirectory(path string, group int) error {
 		return fmt.Errorf("%s is no directory: %w", path, unix.ENOTDIR)
 	case info.Mode().Perm()&0o022 != 0 && info.Mode()&fs.ModeSticky == 0:
 		return fmt.Errorf("%s is writable for others, who could replace files in it: %w", path, unix.EPERM)
-	case int(owner) != os.Geteuid() && info.Mode()&fs.ModeSticky == 0:
+	case int(owner) != os.Geteuid() && (owner != 0 || info.Mode()&fs.ModeSticky == 0): // a directory's owner is not bound by its sticky bit
 		return fmt.Errorf("%s belongs to user %d: %w", path, owner, unix.EPERM)
 	case group >= 0:
 		return letGroupIn(path, info, group)
