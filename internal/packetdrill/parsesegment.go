@@ -205,7 +205,7 @@ func (p *parser) option() (o Option, size int, err error) {
 		return o, 2 + 8*len(o.Blocks), nil
 	case "raw":
 		o.Kind = OptionRaw
-		p.peek()
+		p.peek() // skips the space
 		text := p.takeWhile(func(c byte) bool { return isDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'f' })
 		if o.Raw, err = hex.DecodeString(text); err != nil || text == "" {
 			return o, 0, p.errorf("%q are not bytes in hexadecimal", text)

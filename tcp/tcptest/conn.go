@@ -108,7 +108,7 @@ func (c *Conn) extend(now clock.Time, b []byte, more bool) int {
 	}
 	x := h.memory.live[p.Buffer]
 	if x == nil || !x.sent || int(p.Offset+p.Length) != len(x.b) {
-		h.fail("buffer: the tail %v is not the end of a buffer that was sent", p)
+		h.fail("buffer: the tail %v is not the end of a buffer that was queued", p)
 		return 0
 	}
 	n := min(len(b), h.Piece-len(x.b))
