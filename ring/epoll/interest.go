@@ -116,7 +116,7 @@ func (d *driver) NotifyWritable(s *ring.Socket) error {
 	return wrap("watch", r, e)
 }
 
-// stopStarved stops reading a socket for want of a buffer; Receive starts it again.
+// stopStarved stops reading a socket for want of a buffer; SetReceiving starts it again.
 func (d *driver) stopStarved(r *record) {
 	r.wantsRead, r.broken, r.held = false, false, true
 	d.deferSync(r)

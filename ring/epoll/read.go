@@ -91,7 +91,7 @@ func (d *driver) stream(k *ring.Sink, r *record, ev uint32) (took bool) {
 				return took
 			}
 		case direct.Empty:
-			if r.sendError != 0 {
+			if r.sendError != 0 { // a send has failed, and all that came before that is read
 				d.failStream(k, r, r.sendError)
 			}
 			return took

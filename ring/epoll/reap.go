@@ -146,7 +146,8 @@ func (d *driver) onTrouble(k *ring.Sink, r *record, ev uint32) {
 			d.failStream(k, r, e)
 		}
 	case r.s.Unix() && ev&unix.EPOLLERR == 0:
-		// A unix-domain peer that closed is a hang-up at once. It is an ordinary end: it waits for Receive, as what was sent before.
+		// A unix-domain peer that closed is a hang-up at once. It is an ordinary end: it waits for SetReceiving, as
+		// does the data sent before it.
 	case !r.held:
 		// The connection is dead, which ends a suspension. What the peer sent before is still there and comes first.
 		r.broken = true
