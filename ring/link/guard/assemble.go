@@ -196,7 +196,7 @@ func (a *assembler) lookups() {
 	a.unless(kindPort, "anywhere")
 	a.lookup(stackKey)
 	a.Emit(asm.JNE.Imm(asm.R0, 0, "port"))
-	a.Label("anywhere", asm.Mov.Imm(asm.R4, 0))
+	a.Label("anywhere", asm.Mov.Imm(asm.R4, 0)) // an instruction that carries the label: unless writes R4 anyway
 	a.unless(kindAnywhere, "next")
 	a.Emit(
 		asm.LoadMem(asm.R2, asm.RFP, stackKey+keyDst, asm.Word),

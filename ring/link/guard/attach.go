@@ -10,7 +10,7 @@ import (
 
 // attachment is how a program is on an interface.
 type attachment interface {
-	there() bool
+	isAttached() bool
 	detach() error
 }
 
@@ -58,8 +58,8 @@ func (g *Guard) attachTCX() error {
 	return nil
 }
 
-// there reports whether the kernel has the link on the interface. A link that was detached by force, or whose interface is gone, has none.
-func (t *tcx) there() bool {
+// isAttached reports whether the kernel has the link on the interface. A link that was detached by force, or whose interface is gone, has none.
+func (t *tcx) isAttached() bool {
 	info, err := t.Info()
 	if err != nil {
 		return false

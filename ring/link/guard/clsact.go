@@ -95,8 +95,8 @@ func (g *Guard) beats(stop chan struct{}) {
 	}
 }
 
-// there reports whether the interface has a filter with this guard's program.
-func (c *clsact) there() bool {
+// isAttached reports whether the interface has a filter with this guard's program.
+func (c *clsact) isAttached() bool {
 	for _, f := range guards(c.handle, c.device) {
 		if f.Id == int(c.program) {
 			return true

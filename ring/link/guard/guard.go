@@ -305,7 +305,7 @@ func (g *Guard) Check() error {
 	if g.closed {
 		return link.ErrClosed
 	}
-	if !g.attachment.there() {
+	if !g.attachment.isAttached() {
 		return fmt.Errorf("guard: the guard is no longer on interface %d: %w", g.config.Index, link.ErrDetached)
 	}
 	return nil
