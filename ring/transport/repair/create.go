@@ -34,7 +34,7 @@ func Create(s *State) (_ *Created, err error) {
 	}
 	c := &Created{unsent: s.Unsent, fin: s.Fin}
 	if c.fd, err = unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.IPPROTO_TCP); err != nil {
-		return nil, call(err, "socket")
+		return nil, stepError(err, "socket")
 	}
 	defer func() {
 		if err != nil {
@@ -43,10 +43,10 @@ func Create(s *State) (_ *Created, err error) {
 	}()
 	// SO_REUSEADDR first: after TCP_REPAIR bind answers EADDRINUSE.
 	if err := unix.SetsockoptInt(c.fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil {
-		return nil, call(err, "SO_REUSEADDR")
+		return nil, stepError(err, "SO_REUSEADDR")
 	}
 	if err := unix.SetsockoptInt(c.fd, unix.IPPROTO_TCP, unix.TCP_REPAIR, unix.TCP_REPAIR_ON); err != nil {
-		return nil, call(err, "TCP_REPAIR")
+		return nil, stepError(err, "TCP_REPAIR")
 	}
 	if err := c.sizeBuffers(s); err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ func Create(s *State) (_ *Created, err error) {
 	}
 	w := repairWindow{sndWL1: uint32(s.SendWL1), sndWnd: s.SendWindow, maxWindow: max(s.SendWindow, s.MaxSendWindow),
 		rcvWnd: s.ReceiveWindow, rcvWup: uint32(s.ReceiveNext)}
-	return c, call(setWindow(c.fd, w), "TCP_REPAIR_WINDOW")
+	return c, stepError(setWindow(c.fd, w), "TCP_REPAIR_WINDOW")
 }
 
 // sizeBuffers makes room for the queues: a restore that finds none blocks itself. The kernel tunes the sizes afterwards, unless they were set.
@@ -81,7 +81,7 @@ func (c *Created) sizeBuffers(s *State) error {
 		unix.SO_SNDBUFFORCE: max(s.Settings.SendBuffer, 2*(len(s.Sent)+len(s.Unsent))),
 	} {
 		if err := unix.SetsockoptInt(c.fd, unix.SOL_SOCKET, name, min(size, maxBuffer-1)); err != nil {
-			return call(err, "the size of a buffer")
+			return stepError(err, "the size of a buffer")
 		}
 	}
 	_ = unix.SetsockoptInt(c.fd, unix.SOL_SOCKET, unix.SO_BUF_LOCK, s.BufferLock) // below Linux 5.14 they stay as they are
@@ -89,7 +89,7 @@ func (c *Created) sizeBuffers(s *State) error {
 }
 
 func (c *Created) selectQueue(which int) error {
-	return call(unix.SetsockoptInt(c.fd, unix.IPPROTO_TCP, unix.TCP_REPAIR_QUEUE, which), "TCP_REPAIR_QUEUE")
+	return stepError(unix.SetsockoptInt(c.fd, unix.IPPROTO_TCP, unix.TCP_REPAIR_QUEUE, which), "TCP_REPAIR_QUEUE")
 }
 
 // connect sets the sequence numbers at the start of both queues, binds the local address and connects. In repair mode connect(2) sends no
@@ -103,13 +103,13 @@ func (c *Created) connect(s *State) error {
 			return err
 		}
 		if err := unix.SetsockoptInt(c.fd, unix.IPPROTO_TCP, unix.TCP_QUEUE_SEQ, int(int32(q.seq))); err != nil {
-			return call(err, "TCP_QUEUE_SEQ")
+			return stepError(err, "TCP_QUEUE_SEQ")
 		}
 	}
 	if err := unix.Bind(c.fd, &unix.SockaddrInet4{Addr: s.Local.Addr, Port: int(s.Local.Port)}); err != nil {
-		return call(err, fmt.Sprintf("bind to %v", s.Local.AddrPort()))
+		return stepError(err, fmt.Sprintf("bind to %v", s.Local.AddrPort()))
 	}
-	return call(unix.Connect(c.fd, &unix.SockaddrInet4{Addr: s.Remote.Addr, Port: int(s.Remote.Port)}),
+	return stepError(unix.Connect(c.fd, &unix.SockaddrInet4{Addr: s.Remote.Addr, Port: int(s.Remote.Port)}),
 		fmt.Sprintf("connect to %v", s.Remote.AddrPort()))
 }
 
@@ -126,7 +126,7 @@ func (c *Created) restoreHandshake(s *State) error {
 		list = append(list, unix.TCPRepairOpt{Code: optTimestamps})
 	}
 	if err := unix.SetsockoptTCPRepairOpt(c.fd, unix.IPPROTO_TCP, unix.TCP_REPAIR_OPTIONS, list); err != nil {
-		return call(err, "TCP_REPAIR_OPTIONS")
+		return stepError(err, "TCP_REPAIR_OPTIONS")
 	}
 	if !s.Timestamps {
 		return nil
@@ -135,7 +135,7 @@ func (c *Created) restoreHandshake(s *State) error {
 	if s.Microseconds {
 		v |= 1
 	}
-	return call(unix.SetsockoptInt(c.fd, unix.IPPROTO_TCP, unix.TCP_TIMESTAMP, int(int32(v))), "TCP_TIMESTAMP")
+	return stepError(unix.SetsockoptInt(c.fd, unix.IPPROTO_TCP, unix.TCP_TIMESTAMP, int(int32(v))), "TCP_TIMESTAMP")
 }
 
 // chunk is how much is queued at a time: the kernel makes one buffer of what the receive queue gets.
@@ -149,7 +149,7 @@ func (c *Created) write(payload []byte) error {
 		switch {
 		case errors.Is(err, unix.EINTR):
 		case err != nil:
-			return call(err, fmt.Sprintf("queueing %d bytes more", len(payload)))
+			return stepError(err, fmt.Sprintf("queueing %d bytes more", len(payload)))
 		default:
 			payload = payload[n:]
 		}
@@ -164,18 +164,18 @@ func (c *Created) Missing() []string { return c.missing }
 // descriptor is the caller's. The guard must let the connection pass before, or its answers are lost once.
 func (c *Created) Activate() (fd int, err error) {
 	if err := unix.SetsockoptInt(c.fd, unix.IPPROTO_TCP, unix.TCP_REPAIR, unix.TCP_REPAIR_OFF); err != nil {
-		return -1, call(err, "leaving repair mode")
+		return -1, stepError(err, "leaving repair mode")
 	}
 	if err := c.write(c.unsent); err != nil {
 		return -1, err
 	}
 	if c.fin {
 		if err := unix.Shutdown(c.fd, unix.SHUT_WR); err != nil {
-			return -1, call(err, "sending FIN again")
+			return -1, stepError(err, "sending FIN again")
 		}
 	}
 	return c.fd, nil
 }
 
 // Discard closes the socket. In repair mode, which Activate leaves, the kernel sends nothing.
-func (c *Created) Discard() error { return call(unix.Close(c.fd), "close") }
+func (c *Created) Discard() error { return stepError(unix.Close(c.fd), "close") }

@@ -47,14 +47,14 @@ func Freeze(fd int) (*Frozen, error) {
 	f.reuse, _ = unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR)
 	info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
 	if err != nil {
-		return nil, call(err, "TCP_INFO")
+		return nil, stepError(err, "TCP_INFO")
 	}
 	// A listener has the error of a process without privileges: the state comes first.
 	if !movable(info.State) {
 		return nil, fmt.Errorf("%w: %s", ErrState, kernelStates[min(int(info.State), len(kernelStates)-1)])
 	}
 	if err := unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_REPAIR, unix.TCP_REPAIR_ON); err != nil {
-		return nil, call(err, "TCP_REPAIR")
+		return nil, stepError(err, "TCP_REPAIR")
 	}
 	if err := f.read(); err != nil {
 		return nil, errors.Join(err, f.Resume())
@@ -75,7 +75,7 @@ func checkSocket(fd int) error {
 	}{{unix.SO_TYPE, unix.SOCK_STREAM, "type"}, {unix.SO_PROTOCOL, unix.IPPROTO_TCP, "protocol"}} {
 		got, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, o.name)
 		if err != nil {
-			return call(err, "asking for the socket's "+o.what)
+			return stepError(err, "asking for the socket's "+o.what)
 		}
 		if got != o.want {
 			return fmt.Errorf("%w: its %s is %d", ErrSocket, o.what, got)
@@ -98,7 +98,7 @@ func (f *Frozen) read() error {
 	s := &f.State
 	info, err := unix.GetsockoptTCPInfo(f.fd, unix.IPPROTO_TCP, unix.TCP_INFO)
 	if err != nil {
-		return call(err, "TCP_INFO")
+		return stepError(err, "TCP_INFO")
 	}
 	if !movable(info.State) { // it may have changed between Freeze's look and repair mode
 		return fmt.Errorf("%w: %s", ErrState, kernelStates[min(int(info.State), len(kernelStates)-1)])
@@ -114,7 +114,7 @@ func (f *Frozen) read() error {
 	}
 	w, err := getWindow(f.fd)
 	if err != nil {
-		return call(err, "TCP_REPAIR_WINDOW")
+		return stepError(err, "TCP_REPAIR_WINDOW")
 	}
 	s.SendWindow, s.MaxSendWindow, s.SendWL1 = w.sndWnd, w.maxWindow, tcp.Seq(w.sndWL1)
 	s.ReceiveWindow = uint32(max(tcp.Seq(w.rcvWup+w.rcvWnd).Minus(s.ReceiveNext), 0))
@@ -136,7 +136,7 @@ func (f *Frozen) addresses() error {
 	}{{&f.State.Local, unix.Getsockname}, {&f.State.Remote, unix.Getpeername}} {
 		a, err := end.get(f.fd)
 		if err != nil {
-			return call(err, "asking for its addresses")
+			return stepError(err, "asking for its addresses")
 		}
 		var at netip.AddrPort
 		switch a := a.(type) {
@@ -169,7 +169,7 @@ func (f *Frozen) agreed(info *unix.TCPInfo) error {
 	if s.Scaled {
 		var head [8]byte // two fields of four bits, which the structure of package unix leaves out
 		if _, err := getsockopt(f.fd, unix.IPPROTO_TCP, unix.TCP_INFO, head[:]); err != nil {
-			return call(err, "TCP_INFO")
+			return stepError(err, "TCP_INFO")
 		}
 		s.SendScale, s.ReceiveScale = head[6]&15, head[6]>>4
 		if binary.NativeEndian.Uint16([]byte{0, 1}) == 1 {
@@ -178,13 +178,13 @@ func (f *Frozen) agreed(info *unix.TCPInfo) error {
 	}
 	mss, err := unix.GetsockoptInt(f.fd, unix.IPPROTO_TCP, unix.TCP_MAXSEG) // in repair mode that of the handshake
 	if err != nil {
-		return call(err, "TCP_MAXSEG")
+		return stepError(err, "TCP_MAXSEG")
 	}
 	s.PeerMSS = uint16(min(mss, 65535))
 	if s.Timestamps {
 		v, err := unix.GetsockoptInt(f.fd, unix.IPPROTO_TCP, unix.TCP_TIMESTAMP)
 		if err != nil {
-			return call(err, "TCP_TIMESTAMP")
+			return stepError(err, "TCP_TIMESTAMP")
 		}
 		// The lowest bit tells the unit, so that the value may be one less than what was sent.
 		s.Microseconds = v&1 != 0
@@ -201,7 +201,7 @@ func (f *Frozen) queues(state uint8) error {
 	for i, request := range []uint{unix.SIOCINQ, unix.SIOCOUTQ, unix.SIOCOUTQNSD} {
 		n, err := unix.IoctlGetInt(f.fd, request)
 		if err != nil {
-			return call(err, "asking for the length of its queues")
+			return stepError(err, "asking for the length of its queues")
 		}
 		counts[i] = n
 	}
@@ -233,11 +233,11 @@ func (f *Frozen) queues(state uint8) error {
 // queue. *at stays nil for length 0.
 func (f *Frozen) queue(which, length int, at *[]byte) (tcp.Seq, error) {
 	if err := unix.SetsockoptInt(f.fd, unix.IPPROTO_TCP, unix.TCP_REPAIR_QUEUE, which); err != nil {
-		return 0, call(err, "TCP_REPAIR_QUEUE")
+		return 0, stepError(err, "TCP_REPAIR_QUEUE")
 	}
 	seq, err := unix.GetsockoptInt(f.fd, unix.IPPROTO_TCP, unix.TCP_QUEUE_SEQ)
 	if err != nil {
-		return 0, call(err, "TCP_QUEUE_SEQ")
+		return 0, stepError(err, "TCP_QUEUE_SEQ")
 	}
 	if length == 0 {
 		return tcp.Seq(uint32(seq)), nil
@@ -245,7 +245,7 @@ func (f *Frozen) queue(which, length int, at *[]byte) (tcp.Seq, error) {
 	*at = make([]byte, length)
 	n, _, err := unix.Recvfrom(f.fd, *at, unix.MSG_PEEK|unix.MSG_DONTWAIT)
 	if err != nil {
-		return 0, call(err, "reading a queue")
+		return 0, stepError(err, "reading a queue")
 	}
 	if n != length {
 		return 0, fmt.Errorf("repair: reading a queue: %d bytes of %d: segments arrive, and no guard drops them", n, length)
@@ -267,10 +267,10 @@ func (f *Frozen) reneged(unread int) int {
 // Resume leaves repair mode: the connection goes on in the kernel, which probes its peer.
 func (f *Frozen) Resume() error {
 	if err := unix.SetsockoptInt(f.fd, unix.IPPROTO_TCP, unix.TCP_REPAIR, unix.TCP_REPAIR_OFF); err != nil {
-		return call(err, "leaving repair mode")
+		return stepError(err, "leaving repair mode")
 	}
-	return call(unix.SetsockoptInt(f.fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, f.reuse), "SO_REUSEADDR")
+	return stepError(unix.SetsockoptInt(f.fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, f.reuse), "SO_REUSEADDR")
 }
 
 // Close closes the descriptor. The kernel sends nothing, and has no connection any more.
-func (f *Frozen) Close() error { return call(unix.Close(f.fd), "close") }
+func (f *Frozen) Close() error { return stepError(unix.Close(f.fd), "close") }

@@ -64,7 +64,7 @@ func (f *Frozen) readOptions() error {
 	for _, n := range numbers {
 		v, err := unix.GetsockoptInt(f.fd, n.level, n.name)
 		if err != nil {
-			return call(err, n.what)
+			return stepError(err, n.what)
 		}
 		n.set(&s.Settings, v)
 	}
@@ -72,7 +72,7 @@ func (f *Frozen) readOptions() error {
 	for i, name := range []int{unix.SO_RCVBUF, unix.SO_SNDBUF} {
 		v, err := unix.GetsockoptInt(f.fd, unix.SOL_SOCKET, name)
 		if err != nil {
-			return call(err, "the sizes of its buffers")
+			return stepError(err, "the sizes of its buffers")
 		}
 		sizes[i] = v / 2 // the kernel tells twice what a program sets: half is for its own records
 	}
@@ -85,7 +85,7 @@ func (f *Frozen) readOptions() error {
 	}
 	name := make([]byte, 16)
 	if _, err := getsockopt(f.fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION, name); err != nil {
-		return call(err, "TCP_CONGESTION")
+		return stepError(err, "TCP_CONGESTION")
 	}
 	s.Congestion = unix.ByteSliceToString(name)
 	for c, known := range congestionNames {

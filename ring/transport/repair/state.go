@@ -48,8 +48,8 @@ var options = []Option{
 	{Level: unix.IPPROTO_TCP, Name: unix.TCP_THIN_LINEAR_TIMEOUTS},
 }
 
-// call names the step that failed.
-func call(err error, step string) error {
+// stepError adds to an error the step that failed; nil stays nil. A missing privilege is ErrNoCapability.
+func stepError(err error, step string) error {
 	switch {
 	case err == nil:
 		return nil
