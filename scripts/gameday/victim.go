@@ -98,7 +98,7 @@ func (v *feedHandler) openAudit(port uint16) error {
 		}
 		return xtreme.Hold
 	}
-	if port == auditPort {
+	if port == auditPort { // its budget is what spendBudget exhausts
 		c.Budget, c.ReceiveBuffer = 1<<17, 4096
 	}
 	_, err := v.live.Poller().OpenUDP(netip.AddrPortFrom(netip.MustParseAddr(ourAddress), port), c)

@@ -261,7 +261,7 @@ func ratio(a, b Series) Series {
 	return list
 }
 
-// levels are the values of a peak.
+// levels are the values of a peak, without that of the first sample: as many as there are rates.
 func levels(samples []stats.Sample, name string) Series {
 	var list Series
 	for i := 1; i < len(samples); i++ {
