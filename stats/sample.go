@@ -146,21 +146,21 @@ func (s *sampler) eachBlock(do func(*Block)) {
 	}
 }
 
-// lookAtTime is look for eachBlock.
+// lookAtTime is findLosses for eachBlock.
 func (s *sampler) lookAtTime(now int64) func(*Block) {
-	return func(b *Block) { s.look(b, now) }
+	return func(b *Block) { s.findLosses(b, now) }
 }
 
-// lookAt is look at the present time, for a block that is being closed; nothing while the file has no sampler yet. With the lock.
+// lookAt is findLosses at the present time, for a block that is being closed; nothing while the file has no sampler yet. With the lock.
 func (s *sampler) lookAt(b *Block) {
 	if s != nil {
-		s.look(b, time.Now().UnixNano())
+		s.findLosses(b, time.Now().UnixNano())
 	}
 }
 
-// look compares a block's counters of losses with what they were at the last look, and writes an EventDrop for each that has grown. With the
+// findLosses compares a block's counters of losses with what they were at the last call, and writes an EventDrop for each that has grown. With the
 // lock.
-func (s *sampler) look(b *Block, now int64) {
+func (s *sampler) findLosses(b *Block, now int64) {
 	l := b.section.layout
 	if l.Names > 0 {
 		for i, row := range b.namedRows() {
