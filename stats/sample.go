@@ -158,8 +158,8 @@ func (s *sampler) lookAt(b *Block) {
 	}
 }
 
-// findLosses compares a block's counters of losses with what they were at the last call, and writes an EventDrop for each that has grown. With the
-// lock.
+// findLosses compares a block's counters of losses with what they were at the last call, and writes an EventDrop for each that has grown. With
+// the lock.
 func (s *sampler) findLosses(b *Block, now int64) {
 	l := b.section.layout
 	if l.Names > 0 {
@@ -215,8 +215,8 @@ func (b *Block) name(i int) string {
 	return string(place[1 : 1+min(int(place[0]), l.Names-1)])
 }
 
-// namedRows are the rows of the counters that the block names, nil for those that the table does not have. When names have changed, the values of
-// last move to the places of their names. With the lock.
+// namedRows are the rows of the counters that the block names, nil for those that the table does not have. When names have changed, the
+// values of last move to the places of their names. With the lock.
 func (b *Block) namedRows() []*Counter {
 	version, n := atomic.LoadUint64(&b.words[blockInfo]), min(int(atomic.LoadUint64(&b.words[blockCount])), b.section.layout.Width)
 	if b.rowsVersion != version || len(b.rows) != n {
