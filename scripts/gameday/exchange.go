@@ -115,8 +115,13 @@ func (e *exchange) spoil(n int, do func(packet []byte) error) (begin, end time.T
 	case <-done:
 		return begin, end, err
 	case <-time.After(10 * time.Second):
-		return begin, end, errors.New("the feed does not flow")
 	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if n > 0 {
+		e.fault, err = nil, errors.Join(err, errors.New("the feed does not flow"))
+	}
+	return begin, end, err
 }
 
 // forget has the exchange keep no more of what it sends.
