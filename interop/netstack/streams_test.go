@@ -178,7 +178,7 @@ func (x trial) run() error {
 			conns <- c
 		}()
 		e.open = func(now clock.Time) error {
-			_, err := host.Connect(now, tcp.Dial{Local: tcp.Endpoint{Addr: ourAddr}, Remote: tcp.Endpoint{Addr: theirAddr, Port: port}, MTU: x.mtu, Settings: x.settings})
+			_, err := host.Connect(now, tcp.Dial{Local: tcp.Endpoint{Addr: ourAddr}, Remote: tcp.Endpoint{Addr: theirAddr, Port: port}, Path: tcp.Path{MTU: x.mtu}, Settings: x.settings})
 			return err
 		}
 		go e.run()
