@@ -24,11 +24,12 @@ go build -o "$work/bench" ./bench
 failed=0
 fail() { echo "$name: $*"; failed=1; }
 
-# A port that nobody has; who takes it in between makes the server say so, and the run fail.
+# A port that nobody has, below those that the kernel gives to clients (net.ipv4.ip_local_port_range); who takes it in between makes the server
+# say so, and the run fail.
 free_port() {
 	local port
 	for _ in $(seq 100); do
-		port=$((20000 + RANDOM % 20000))
+		port=$((20000 + RANDOM % 12000))
 		(exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null || { echo $port; return; }
 	done
 	return 1
