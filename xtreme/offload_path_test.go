@@ -115,7 +115,7 @@ func TestBothRingsAllocateNothing(t *testing.T) {
 		round()
 	}
 	w.NoError(failed)
-	w.Zero(leastAllocs(500, round)) // the peer's Read and Write allocate nothing either
+	w.Zero(testnet.LeastAllocs(500, round)) // the peer's Read and Write allocate nothing either
 	w.NoError(failed)
 	w.Len(w.poller.Rings(), 2)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/socketxtreme/socketxtreme/conf"
 	extraapi "github.com/socketxtreme/socketxtreme/extra_api"
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
@@ -20,7 +21,7 @@ func TestPollByDescriptorAllocatesNothing(t *testing.T) {
 		var done [8]xtreme.Completion
 		_, err := extraapi.Poll(w.engine, fd, done[:])
 		w.NoError(err)
-		w.Zero(leastAllocs(100, func() {
+		w.Zero(testnet.LeastAllocs(100, func() {
 			if _, err := extraapi.Poll(w.engine, fd, done[:]); err != nil {
 				panic(err)
 			}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
@@ -74,7 +75,7 @@ func TestARuleForADestinationOfASocket(t *testing.T) {
 		return ways() == before
 	})
 	if !raceEnabled {
-		w.Zero(leastAllocs(100, func() {
+		w.Zero(testnet.LeastAllocs(100, func() {
 			for _, to := range dst {
 				if _, err := s.SendTo(payload, to); err != nil {
 					t.Error(err)

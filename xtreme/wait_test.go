@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
@@ -85,7 +86,7 @@ func TestWaitForgetsEarlierContexts(t *testing.T) {
 func TestWaitDoesNotAllocate(t *testing.T) {
 	onEachWait(t, func(w *world) {
 		for _, ctx := range []context.Context{w.t.Context(), context.WithValue(w.t.Context(), key{}, 1), context.Background()} {
-			w.Zero(leastAllocs(100, func() {
+			w.Zero(testnet.LeastAllocs(100, func() {
 				w.poller.Wake()
 				if w.poller.Wait(ctx) != nil {
 					panic("it ended")

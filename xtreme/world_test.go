@@ -294,13 +294,3 @@ func codes(p xtreme.Path) (list []string) {
 	}
 	return list
 }
-
-// leastAllocs is the smallest testing.AllocsPerRun of several, which counts the whole process: an engine's goroutines allocate when the host's
-// interfaces or group members change.
-func leastAllocs(runs int, f func()) float64 {
-	least := testing.AllocsPerRun(runs, f)
-	for try := 0; try < 10 && least > 0; try++ {
-		least = min(least, testing.AllocsPerRun(runs, f))
-	}
-	return least
-}
