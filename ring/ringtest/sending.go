@@ -32,7 +32,7 @@ func backPressure(t *testing.T, b Backend) {
 	}
 	chunk := make([]byte, 1<<16)
 	seq := uint32(0)
-	// The kernel may find some room yet after it first refused, when segments reach the peer's queue: it stops at some point.
+	// There may be some room yet after the first refusal, when segments reach the peer's queue: it stops at some point.
 	for full := false; !full; {
 		for i := 0; i < len(chunk); i += 4 {
 			binary.LittleEndian.PutUint32(chunk[i:], seq)
@@ -41,18 +41,20 @@ func backPressure(t *testing.T, b Backend) {
 		if send(chunk) {
 			continue
 		}
-		for end := time.Now().Add(10 * time.Millisecond); time.Now().Before(end); {
-			w.poll()
+		settle := func() (out bool) {
+			for end := time.Now().Add(20 * time.Millisecond); time.Now().Before(end); {
+				w.poll()
+			}
+			if out = len(w.kept) > 0; out {
+				w.event(s, ring.EventOut, nil)
+				w.Empty(w.listKept())
+			}
+			return out
 		}
+		out := settle()
 		again := send([]byte("x"))
-		out := len(w.kept) > 0
-		if out {
-			w.event(s, ring.EventOut, nil)
-			w.Empty(w.listKept())
-		}
-		full = !again && !out
+		full = !again && !out && !settle()
 	}
-	w.silent(10 * time.Millisecond)
 	got := make(chan []byte, 1)
 	go func() {
 		all, _ := io.ReadAll(peer)
