@@ -6,6 +6,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
 	"github.com/socketxtreme/socketxtreme/conf"
@@ -50,16 +51,12 @@ func TestWhyNotOffloaded(t *testing.T) {
 // Without the privileges sockets are the kernel's, which is said, or an error where that is not good enough.
 func TestWithoutCapability(t *testing.T) {
 	w := newCabled(t)
-	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var data [2]unix.CapUserData
-	w.NoError(unix.Capget(&header, &data[0]))
-	none := data
-	none[0].Effective, none[1].Effective = 0, 0
-	w.NoError(unix.Capset(&header, &none[0])) // of this thread alone, which the test is locked to
-	s, err := w.poller.OpenUDP(w.at(0), xtreme.UDPConfig{})
-	_, refused := w.poller.OpenUDP(w.at(0), xtreme.UDPConfig{SocketConfig: xtreme.SocketConfig{RequireOffload: true}})
-	w.NoError(unix.Capset(&header, &data[0]))
-
+	var s *xtreme.Socket
+	var err, refused error
+	w.withCapabilities(func() {
+		s, err = w.poller.OpenUDP(w.at(0), xtreme.UDPConfig{})
+		_, refused = w.poller.OpenUDP(w.at(0), xtreme.UDPConfig{SocketConfig: xtreme.SocketConfig{RequireOffload: true}})
+	})
 	w.NoError(err)
 	w.Equal("kernel", s.Path().Tier)
 	w.Equal("xdp.no_capability", codes(s.Path())[0])
@@ -73,29 +70,66 @@ func TestWithoutCapability(t *testing.T) {
 	w.ErrorContains(refused, "CAP_BPF")
 }
 
+// withCapabilities runs f with these capabilities alone. They are those of this thread, which the test is locked to.
+func (w *cabled) withCapabilities(f func(), list ...int) {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	w.NoError(unix.Capget(&header, &data[0]))
+	few := data
+	few[0].Effective, few[1].Effective = 0, 0
+	for _, c := range list {
+		few[c/32].Effective |= 1 << (c % 32)
+	}
+	w.NoError(unix.Capset(&header, &few[0]))
+	f()
+	w.NoError(unix.Capset(&header, &data[0]))
+}
+
 // The capabilities that docs/offload.md names suffice, each way of stamping included.
 func TestWithTheDocumentedCapabilities(t *testing.T) {
 	for _, stamps := range []conf.TimeSource{conf.TimePoll, conf.TimeXDP} {
 		t.Run(string(stamps), func(t *testing.T) {
 			w := newCabled(t)
-			header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-			var data [2]unix.CapUserData
-			w.NoError(unix.Capget(&header, &data[0]))
-			few := data
-			few[0].Effective, few[1].Effective = 0, 0
-			for _, c := range []int{unix.CAP_NET_RAW, unix.CAP_NET_ADMIN, unix.CAP_IPC_LOCK, unix.CAP_BPF} {
-				few[c/32].Effective |= 1 << (c % 32)
-			}
 			w.engine = w.newEngine(func(s *conf.Settings) { s.Offload.Time = stamps })
 			w.poller = w.newPoller("with few capabilities")
-			w.NoError(unix.Capset(&header, &few[0])) // of this thread alone, which the test is locked to
-			s, err := w.poller.OpenUDP(w.at(0), xtreme.UDPConfig{Timestamps: true})
-			w.NoError(unix.Capset(&header, &data[0]))
+			var s *xtreme.Socket
+			var err error
+			w.withCapabilities(func() { s, err = w.poller.OpenUDP(w.at(0), xtreme.UDPConfig{Timestamps: true}) },
+				unix.CAP_NET_RAW, unix.CAP_NET_ADMIN, unix.CAP_IPC_LOCK, unix.CAP_BPF)
 			w.NoError(err)
 			w.Equal("bypass", s.Path().Tier, s.Path())
 			answers(w.world, s, w.net.Dial(s.LocalAddr()))
 			w.close(s)
 		})
+	}
+}
+
+// Without CAP_IPC_LOCK the buffers must fit into RLIMIT_MEMLOCK.
+func TestLimitOfLockedMemory(t *testing.T) {
+	const little, enough = 1 << 20, 8 << 20 // the buffers of a poller here are 3.3 MB
+	var was unix.Rlimit
+	require.NoError(t, unix.Getrlimit(unix.RLIMIT_MEMLOCK, &was))
+	t.Cleanup(func() { require.NoError(t, unix.Setrlimit(unix.RLIMIT_MEMLOCK, &was)) })
+	for limit, fits := range map[uint64]bool{little: false, enough: true} {
+		if fits && was.Max < limit {
+			t.Logf("RLIMIT_MEMLOCK is %d bytes at the most: too little for buffers that fit", was.Max)
+			continue
+		}
+		w := newCabled(t)
+		require.NoError(t, unix.Setrlimit(unix.RLIMIT_MEMLOCK, &unix.Rlimit{Cur: min(limit, was.Max), Max: was.Max}))
+		var s *xtreme.Socket
+		var err error
+		w.withCapabilities(func() { s, err = w.poller.OpenUDP(w.at(0), xtreme.UDPConfig{}) },
+			unix.CAP_NET_RAW, unix.CAP_NET_ADMIN, unix.CAP_BPF)
+		w.NoError(err)
+		if fits {
+			w.Equal("bypass", s.Path().Tier, s.Path())
+		} else {
+			w.Equal("xdp.memlock", codes(s.Path())[0])
+		}
+		w.write(w.net.Dial(s.LocalAddr()), "by either path")
+		w.Equal("by either path", w.text(s))
+		w.close(s)
 	}
 }
 
