@@ -231,7 +231,7 @@ var stackParameters = []Parameter{
 	Parameter{Name: "VMA_UDP_3T_RULES", Title: "UDP 3T rules", Field: "Offload.ThreeTuple", VMA: "1", State: Works,
 		Effect: "what an offloaded ring takes from an interface for connected sockets: 1 all that is for their address and " +
 			"port, but for fragments and where a socket of another program has the port too: what is not of a peer does not reach the kernel; 0 what " +
-			"their peers send, and the rest stays the kernel's",
+			"their peers send, and the rest stays the kernel's. Of a group both take all that the membership is for, also from strangers",
 		access: toggle(func(s *Settings) *bool { return &s.Offload.ThreeTuple }, false)}.on(RingOffload).as("0"),
 	inert("VMA_ETH_MC_L2_ONLY_RULES", "ETH MC L2 only rules", "0", yesOrNo, NotApplicable,
 		"the XDP program steers by addresses and ports"),

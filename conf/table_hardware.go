@@ -32,7 +32,7 @@ var tcpParameters = []Parameter{
 		Effect: "1 has the steering program take all TCP to the local address and port of a connection that is opened here, 0 that of its peer",
 		access: toggle(func(s *Settings) *bool { return &s.OwnTCP.ConnectionThreeTuple }, false)}.on(RingOffload).unless(noOwnTCP).as("0"),
 	inert("VMA_TCP_TIMER_RESOLUTION_MSEC", "TCP Timer Resolution (msec)", "100", count, NotApplicable,
-		"timers of our own TCP have ticks of a millisecond, and run in the turn of Poll in which they are due"),
+		"timers of our own TCP have ticks of a millisecond, and run inside Poll, up to 16 turns of the ring after they are due"),
 	inert("VMA_TCP_CTL_THREAD", "TCP control thread", "0", within(0, 2).words("disable", "delegate", "with_wakeup", "no_wakeup"), NotApplicable,
 		"the owner of a ring handles all its segments").as("disable"),
 	Parameter{Name: "VMA_TCP_TIMESTAMP_OPTION", Title: "TCP timestamp option", Field: "OwnTCP.Timestamps", VMA: "0", State: Works,
