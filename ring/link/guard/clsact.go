@@ -19,9 +19,20 @@ const (
 	ownQdisc = "+qdisc"
 )
 
+// trafficControl is what is needed of netlink; *netlink.Handle is the real one.
+type trafficControl interface {
+	QdiscAdd(netlink.Qdisc) error
+	QdiscDel(netlink.Qdisc) error
+	QdiscList(netlink.Link) ([]netlink.Qdisc, error)
+	FilterAdd(netlink.Filter) error
+	FilterDel(netlink.Filter) error
+	FilterList(device netlink.Link, parent uint32) ([]netlink.Filter, error)
+	Close()
+}
+
 // clsact is a filter of a clsact qdisc. It stays when the process is killed, so it needs a time that a goroutine renews.
 type clsact struct {
-	handle  *netlink.Handle
+	handle  trafficControl
 	device  netlink.Link
 	filter  *netlink.BpfFilter
 	program ebpf.ProgramID
@@ -120,7 +131,7 @@ func (c *clsact) detach() error {
 }
 
 // openDevice opens a netlink socket in the calling thread's network namespace and asks for the interface. The caller closes the handle.
-func openDevice(index int) (*netlink.Handle, netlink.Link, error) {
+func openDevice(index int) (trafficControl, netlink.Link, error) {
 	h, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 	if err != nil {
 		return nil, nil, refuse(err, "opening a netlink socket")
@@ -142,7 +153,7 @@ func clsactOf(index int) *netlink.Clsact {
 }
 
 // hasClsact reports whether the interface has a clsact qdisc, false also when the kernel does not answer.
-func hasClsact(h *netlink.Handle, device netlink.Link) bool {
+func hasClsact(h trafficControl, device netlink.Link) bool {
 	list, err := h.QdiscList(device)
 	if err != nil {
 		return false
@@ -156,7 +167,7 @@ func hasClsact(h *netlink.Handle, device netlink.Link) bool {
 }
 
 // guards are the filters of guards on an interface.
-func guards(h *netlink.Handle, device netlink.Link) (list []*netlink.BpfFilter) {
+func guards(h trafficControl, device netlink.Link) (list []*netlink.BpfFilter) {
 	filters, err := h.FilterList(device, netlink.HANDLE_MIN_INGRESS)
 	if err != nil {
 		return nil
@@ -171,7 +182,7 @@ func guards(h *netlink.Handle, device netlink.Link) (list []*netlink.BpfFilter) 
 
 // removeQdisc removes the qdisc if the name of the removed filter says that its guard made it, and no filter is left. If another guard's filter
 // is left, the qdisc stays for good, since that filter's name does not have the mark. A qdisc without filters does nothing.
-func removeQdisc(h *netlink.Handle, device netlink.Link, name string) error {
+func removeQdisc(h trafficControl, device netlink.Link, name string) error {
 	if !strings.HasSuffix(name, ownQdisc) {
 		return nil
 	}
