@@ -299,6 +299,47 @@ func TestCheck(t *testing.T) {
 	})
 }
 
+// listing is traffic control whose lists of filters fail with its errors, one after the other, and then have the filter.
+type listing struct {
+	trafficControl
+	errs    []error
+	filter  *netlink.BpfFilter
+	deleted int
+}
+
+func (l *listing) FilterList(netlink.Link, uint32) ([]netlink.Filter, error) {
+	if len(l.errs) > 0 {
+		err := l.errs[0]
+		l.errs = l.errs[1:]
+		return nil, err
+	}
+	return []netlink.Filter{l.filter}, nil
+}
+
+func (l *listing) FilterDel(netlink.Filter) error { l.deleted++; return nil }
+func (l *listing) Close()                         {}
+
+// Where the kernel does not list the filters, nobody has taken the guard off, and Close says that the filter may be there still. A list that
+// other changes interrupt is asked for again.
+func TestFiltersThatAreNotListed(t *testing.T) {
+	guarded := func(errs ...error) (*Guard, *listing) {
+		h := &listing{errs: errs, filter: &netlink.BpfFilter{Name: programName, Id: 7}}
+		c := &clsact{handle: h, device: &netlink.Dummy{LinkAttrs: netlink.LinkAttrs{Index: 3}}, program: 7, stop: make(chan struct{})}
+		return &Guard{config: Config{Index: 3, Clsact: true}, attachment: c}, h
+	}
+	g, _ := guarded(unix.ENOBUFS, unix.ENOBUFS)
+	err := g.Check()
+	require.ErrorIs(t, err, unix.ENOBUFS)
+	require.NotErrorIs(t, err, link.ErrDetached)
+	require.ErrorIs(t, g.Close(), unix.ENOBUFS)
+
+	g, h := guarded(netlink.ErrDumpInterrupted, netlink.ErrDumpInterrupted)
+	require.NoError(t, g.Check())
+	h.errs = []error{netlink.ErrDumpInterrupted}
+	require.NoError(t, g.Close())
+	require.Equal(t, 1, h.deleted)
+}
+
 // A guard leaves nothing behind, and leaves the qdisc of others.
 func TestQdisc(t *testing.T) {
 	w := newWorld(t)
