@@ -39,6 +39,8 @@ type cursor struct {
 	snap   int     // bytes of a frame that are read; 0: all that were recorded
 	filter *filter // frames that it refuses are unwanted; nil: none is
 	first  bool    // the cursor was made before anything was recorded: the first record that it expects of a tap is number 0
+
+	chunkRead func() // of tests: called after each chunk; nil: nothing is
 }
 
 // position is how far a chunk was read, and which use of it.
@@ -87,6 +89,9 @@ func (c *cursor) next(last bool) []Record {
 				p.at = uint64(len(records))
 			}
 		})
+		if c.chunkRead != nil {
+			c.chunkRead()
+		}
 	}
 	slices.SortFunc(batches, func(a, b batch) int { return cmp.Compare(a.number, b.number) })
 	t := newTimeOf()

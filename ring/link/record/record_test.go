@@ -255,6 +255,61 @@ func TestReadWhileRecording(t *testing.T) {
 	}
 }
 
+// A burst whose records lie in two chunks is published by one Commit. A reader that is between the two chunks then reads no record of the newer
+// chunk before those of the older one, whichever chunks they are.
+func TestCommitWhileChunksAreRead(t *testing.T) {
+	const chunks, perChunk = 4, chunkSize / (headSize + 2000)
+	for other := range chunks { // chunks that another tap has taken since the older one
+		for at := 1; at <= chunks; at++ {
+			w := newWorld(t, Config{Memory: chunks * chunkSize})
+			a := w.rec.Scope("main").Tap(&counted{name: "eth0"}, w.pool)
+			c := newCursor(w.rec)
+			sent := 0
+			frames := func(n int) []link.Frame {
+				list := make([]string, n)
+				for i := range list {
+					list[i] = fmt.Sprintf("%01992d%08d", 0, sent)
+					sent++
+				}
+				return w.frames(list...)
+			}
+			list := frames(perChunk - 10)
+			a.Received(list, maxBatch)
+			a.Commit()
+			w.release(list)
+			for range other {
+				b := w.rec.Scope("main").Tap(&counted{name: "eth1"}, w.pool)
+				w.receive(b, "other")
+				b.Close()
+			}
+			list = frames(20)
+			a.Received(list, maxBatch)
+			left, seen := at, 0
+			c.chunkRead = func() {
+				if left--; left == 0 {
+					a.Commit()
+				}
+			}
+			for range 2 {
+				read := c.next(false)
+				if left > 0 {
+					left = 0
+					a.Commit()
+				}
+				for _, r := range read {
+					if r.Interface == "eth0" {
+						w.Zero(r.Missing, "before frame %d", seen)
+						w.Equal(fmt.Sprintf("%08d", seen), string(r.Bytes[len(r.Bytes)-8:]))
+						seen++
+					}
+				}
+			}
+			w.Equal(sent, seen, "the Commit after %d chunks, %d of another tap", at, other)
+			w.release(list)
+		}
+	}
+}
+
 // A stream may have written the frame before an event when it reads the event: then the next frame gets the comment.
 func TestEventsWhoseFrameWasRead(t *testing.T) {
 	w := newWorld(t, Config{Memory: 1 << 20})
