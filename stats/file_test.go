@@ -375,6 +375,27 @@ func TestStickyDirectoryOfAnotherUserIsRefused(t *testing.T) {
 	require.ErrorContains(t, makeDirectory(dir, -1), "belongs to user 65534")
 }
 
+// A directory that is opened for a group stays as safe as it was, and the members of the group may list it in any case.
+func TestDirectoryIsOpenedForGroup(t *testing.T) {
+	group := os.Getegid()
+	for _, x := range []struct{ is, want os.FileMode }{
+		{0o700, 0o750},
+		{0o730 | os.ModeSticky, 0o770 | os.ModeSticky}, // without the bit others of the group could replace files
+		{0o705, 0o755}, // the kernel looks at a member's bits of the group, not at those of others
+	} {
+		dir := filepath.Join(t.TempDir(), "stats")
+		require.NoError(t, os.Mkdir(dir, 0o700))
+		require.NoError(t, os.Chown(dir, -1, group))
+		require.NoError(t, os.Chmod(dir, x.is))
+		for range 2 { // the second time nothing is left to do
+			require.NoError(t, makeDirectory(dir, group), x.is)
+			info, err := os.Stat(dir)
+			require.NoError(t, err)
+			require.Equal(t, x.want, info.Mode()&^os.ModeDir, x.is)
+		}
+	}
+}
+
 func TestAnotherUserIsRefused(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("changing the user is for root")
