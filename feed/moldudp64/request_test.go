@@ -26,6 +26,20 @@ func TestRequest(t *testing.T) {
 	}
 }
 
+// A refusal says what is there and what is allowed.
+func TestRefusedRequest(t *testing.T) {
+	for want, r := range map[string]Request{
+		"at byte 18: have 0, want 1":         {Seq: 1},
+		"at byte 18: have 65535, want 65534": {Seq: 1, Count: EndOfSession},
+		"at byte 10: have 4, want 5":         {Seq: math.MaxUint64 - 4, Count: 5},
+	} {
+		_, err := ParseRequest(r.Append(nil))
+		require.ErrorContains(t, err, want)
+	}
+	_, err := ParseRequest(Request{Seq: math.MaxUint64 - 5, Count: 5}.Append(nil))
+	require.NoError(t, err)
+}
+
 func TestSessionName(t *testing.T) {
 	for _, s := range []string{"000010059B", "ABCDEFGHIJ", "X         "} {
 		h := (*Header)(AppendHeader(nil, s, 1, 0))
