@@ -5,12 +5,12 @@ import (
 
 	"github.com/cilium/ebpf"
 	bpflink "github.com/cilium/ebpf/link"
-	"golang.org/x/sys/unix"
 )
 
 // attachment is how a program is on an interface.
 type attachment interface {
-	isAttached() bool
+	// isAttached is the kernel's answer. With an error it has not answered.
+	isAttached() (bool, error)
 	detach() error
 }
 
@@ -33,6 +33,31 @@ func (g *Guard) attach() error {
 		g.config.Clsact = true
 	}
 	return g.attachClsact()
+}
+
+// The argument outlives of load.
+const (
+	endsWithProcess = false
+	outlivesProcess = true
+)
+
+// load assembles and loads the program. A filter of a clsact qdisc outlives the process: its program (outlives) has a map with the time that
+// the process renews, and passes everything once that time is old.
+func (g *Guard) load(outlives bool) error {
+	p := parameters{entries: g.entries.FD(), kinds: g.kinds.FD(), counts: g.counts.FD()}
+	if outlives {
+		var err error
+		if g.beat, err = ebpf.NewMap(&ebpf.MapSpec{Name: beatName, Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: 1}); err != nil {
+			return refuse(err, "creating the map "+beatName)
+		}
+		p.beat = g.beat.FD()
+	}
+	program, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: programName, Type: ebpf.SchedCLS, License: "Dual BSD/GPL", Instructions: assemble(p)})
+	if err != nil {
+		return refuse(err, "loading the guard")
+	}
+	g.program = program
+	return nil
 }
 
 // tcx is a link, which ends with its descriptor.
@@ -59,20 +84,13 @@ func (g *Guard) attachTCX() error {
 }
 
 // isAttached reports whether the kernel has the link on the interface. A link that was detached by force, or whose interface is gone, has none.
-func (t *tcx) isAttached() bool {
+func (t *tcx) isAttached() (bool, error) {
 	info, err := t.Info()
 	if err != nil {
-		return false
+		return false, err
 	}
 	x := info.TCX()
-	return x != nil && int(x.Ifindex) == t.index
+	return x != nil && int(x.Ifindex) == t.index, nil
 }
 
 func (t *tcx) detach() error { return t.Close() }
-
-// now is the time that programs read with bpf_ktime_get_ns.
-func now() uint64 {
-	var ts unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) // it does not fail for this clock
-	return uint64(ts.Nano())
-}

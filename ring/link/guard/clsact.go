@@ -2,7 +2,9 @@ package guard
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -63,9 +65,13 @@ func (g *Guard) attachClsact() error {
 	case err == nil:
 		name += ownQdisc
 	case errors.Is(err, unix.EEXIST):
-		if !hasClsact(c.handle, c.device) {
+		has, err := hasClsact(c.handle, c.device)
+		if err == nil && !has {
+			err = fmt.Errorf("%w: a qdisc of another kind is there", unix.EBUSY)
+		}
+		if err != nil {
 			c.handle.Close()
-			return refuse(unix.EBUSY, "a qdisc of another kind is at the ingress of "+c.device.Attrs().Name)
+			return refuse(err, "adding a clsact qdisc to the ingress of "+c.device.Attrs().Name)
 		}
 	default:
 		c.handle.Close()
@@ -107,13 +113,9 @@ func (g *Guard) beats(stop chan struct{}) {
 }
 
 // isAttached reports whether the interface has a filter with this guard's program.
-func (c *clsact) isAttached() bool {
-	for _, f := range guards(c.handle, c.device) {
-		if f.Id == int(c.program) {
-			return true
-		}
-	}
-	return false
+func (c *clsact) isAttached() (bool, error) {
+	list, err := guards(c.handle, c.device)
+	return slices.ContainsFunc(list, func(f *netlink.BpfFilter) bool { return f.Id == int(c.program) }), err
 }
 
 // detach ends the goroutine and removes this guard's filter, and the qdisc too if this guard has made it and no other filter is there.
@@ -121,10 +123,10 @@ func (c *clsact) detach() error {
 	close(c.stop)
 	c.stopped.Wait()
 	defer c.handle.Close()
-	var err error
-	for _, f := range guards(c.handle, c.device) {
+	list, err := guards(c.handle, c.device)
+	for _, f := range list {
 		if f.Id == int(c.program) {
-			err = errors.Join(c.handle.FilterDel(f), removeQdisc(c.handle, c.device, f.Name))
+			err = errors.Join(err, c.handle.FilterDel(f), removeQdisc(c.handle, c.device, f.Name))
 		}
 	}
 	return err
@@ -152,32 +154,42 @@ func clsactOf(index int) *netlink.Clsact {
 	return &netlink.Clsact{QdiscAttrs: netlink.QdiscAttrs{LinkIndex: index, Handle: netlink.MakeHandle(0xffff, 0), Parent: netlink.HANDLE_CLSACT}}
 }
 
-// hasClsact reports whether the interface has a clsact qdisc, false also when the kernel does not answer.
-func hasClsact(h trafficControl, device netlink.Link) bool {
-	list, err := h.QdiscList(device)
-	if err != nil {
-		return false
-	}
-	for _, q := range list {
-		if q.Type() == "clsact" {
-			return true
+// mostLists is how often the kernel is asked for a list that changes while it is read.
+const mostLists = 10
+
+// listed asks for a list of the kernel's. It asks again if the list has changed meanwhile.
+func listed[T any](ask func() ([]T, error)) (list []T, err error) {
+	for range mostLists {
+		if list, err = ask(); err == nil {
+			return list, nil
+		}
+		if !errors.Is(err, netlink.ErrDumpInterrupted) {
+			break
 		}
 	}
-	return false
+	return nil, err
+}
+
+// hasClsact reports whether the interface has a clsact qdisc.
+func hasClsact(h trafficControl, device netlink.Link) (bool, error) {
+	list, err := listed(func() ([]netlink.Qdisc, error) { return h.QdiscList(device) })
+	return slices.ContainsFunc(list, func(q netlink.Qdisc) bool { return q.Type() == "clsact" }), err
+}
+
+// filtersOf are the filters on an interface, at its ingress or egress.
+func filtersOf(h trafficControl, device netlink.Link, parent uint32) ([]netlink.Filter, error) {
+	return listed(func() ([]netlink.Filter, error) { return h.FilterList(device, parent) })
 }
 
 // guards are the filters of guards on an interface.
-func guards(h trafficControl, device netlink.Link) (list []*netlink.BpfFilter) {
-	filters, err := h.FilterList(device, netlink.HANDLE_MIN_INGRESS)
-	if err != nil {
-		return nil
-	}
+func guards(h trafficControl, device netlink.Link) (list []*netlink.BpfFilter, err error) {
+	filters, err := filtersOf(h, device, netlink.HANDLE_MIN_INGRESS)
 	for _, f := range filters {
 		if b, ok := f.(*netlink.BpfFilter); ok && strings.HasPrefix(b.Name, programName) {
 			list = append(list, b)
 		}
 	}
-	return list
+	return list, err
 }
 
 // removeQdisc removes the qdisc if the name of the removed filter says that its guard made it, and no filter is left. If another guard's filter
@@ -187,7 +199,7 @@ func removeQdisc(h trafficControl, device netlink.Link, name string) error {
 		return nil
 	}
 	for _, parent := range []uint32{netlink.HANDLE_MIN_INGRESS, netlink.HANDLE_MIN_EGRESS} {
-		if left, err := h.FilterList(device, parent); err != nil || len(left) > 0 {
+		if left, err := filtersOf(h, device, parent); err != nil || len(left) > 0 {
 			return err
 		}
 	}
@@ -201,7 +213,11 @@ func removeStale(index int) error {
 		return err
 	}
 	defer h.Close()
-	for _, f := range guards(h, device) {
+	list, err := guards(h, device)
+	if err != nil {
+		return refuse(err, "looking for filters of processes that have ended")
+	}
+	for _, f := range list {
 		if !isStale(ebpf.ProgramID(f.Id)) {
 			continue
 		}

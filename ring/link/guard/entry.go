@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/netip"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/socketxtreme/socketxtreme/ring/link"
 )
 
@@ -45,6 +47,13 @@ const (
 
 // never is a time at which nothing happens.
 const never = ^uint64(0)
+
+// now is the time that programs read with bpf_ktime_get_ns.
+func now() uint64 {
+	var ts unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) // it does not fail for this clock
+	return uint64(ts.Nano())
+}
 
 // value is an entry's value in the map: the verdict, and for a port the time from which its SYNs are passed.
 func value(v verdict, syns uint64) []byte {

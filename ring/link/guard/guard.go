@@ -84,31 +84,6 @@ func Open(c Config) (_ *Guard, err error) {
 	return g, g.attach()
 }
 
-// The argument outlives of load.
-const (
-	endsWithProcess = false
-	outlivesProcess = true
-)
-
-// load assembles and loads the program. A filter of a clsact qdisc outlives the process: its program (outlives) has a map with the time that
-// the process renews, and passes everything once that time is old.
-func (g *Guard) load(outlives bool) error {
-	p := parameters{entries: g.entries.FD(), kinds: g.kinds.FD(), counts: g.counts.FD()}
-	if outlives {
-		var err error
-		if g.beat, err = ebpf.NewMap(&ebpf.MapSpec{Name: beatName, Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: 1}); err != nil {
-			return refuse(err, "creating the map "+beatName)
-		}
-		p.beat = g.beat.FD()
-	}
-	program, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: programName, Type: ebpf.SchedCLS, License: "Dual BSD/GPL", Instructions: assemble(p)})
-	if err != nil {
-		return refuse(err, "loading the guard")
-	}
-	g.program = program
-	return nil
-}
-
 // Claim has the kernel not see the segments of a flow, from the next one on: of a connection all of them; of a port (no Remote) all but those of
 // connections that the kernel has. A port may be claimed several times; as many releases end it. A connection has one entry, which Claim and
 // Pass replace. Errors: ErrFull, and arguments that cannot be, by name.
@@ -118,9 +93,9 @@ func (g *Guard) Claim(f link.Flow) error {
 		return err
 	}
 	if k.kind() == kindConnection {
-		return g.replace(k, value(verdictDrop, 0), f)
+		return g.replace(k, value(verdictDrop, 0), "claim", f)
 	}
-	return g.add(k, value(verdictPort, never), f)
+	return g.add(k, value(verdictPort, never), "claim", f)
 }
 
 // Pass has the kernel see the segments of a connection on a claimed port. Errors: as Claim.
@@ -132,7 +107,7 @@ func (g *Guard) Pass(f link.Flow) error {
 	if k.kind() != kindConnection {
 		return fmt.Errorf("guard: pass %v: Remote is missing: only a connection is passed", f)
 	}
-	return g.replace(k, value(verdictPass, 0), f)
+	return g.replace(k, value(verdictPass, 0), "pass", f)
 }
 
 // AcceptAfter has SYNs of a claimed port dropped for so long, and then passed to the kernel: the path is away, and may come back before. A
@@ -176,7 +151,7 @@ func (g *Guard) AddAddr(a netip.Addr, vlan uint16) error {
 	if err != nil {
 		return err
 	}
-	return g.add(k, value(verdictAddress, 0), a)
+	return g.add(k, value(verdictAddress, 0), "address", a)
 }
 
 // RemoveAddr ends an AddAddr. Error: ErrNoEntry.
@@ -196,18 +171,18 @@ func wrap(err error, what string, about any) error {
 	return fmt.Errorf("guard: %s %v: %w", what, about, err)
 }
 
-// replace writes the entry of a connection, over an earlier one if there is one: Claim and Pass replace each other.
-func (g *Guard) replace(k key, v []byte, about link.Flow) error {
+// replace writes the entry of a connection about, for the call what, over an earlier one if there is one: Claim and Pass replace each other.
+func (g *Guard) replace(k key, v []byte, what string, about link.Flow) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
 		return link.ErrClosed
 	}
-	return wrap(g.put(k, v, 1), "claim", about)
+	return wrap(g.put(k, v, 1), what, about)
 }
 
-// add writes the entry of a port or an address, or counts one user more if the entry is there already.
-func (g *Guard) add(k key, v []byte, about any) error {
+// add writes the entry of a port or an address about, for the call what, or counts one user more if the entry is there already.
+func (g *Guard) add(k key, v []byte, what string, about any) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
@@ -217,7 +192,7 @@ func (g *Guard) add(k key, v []byte, about any) error {
 		g.uses[k]++
 		return nil
 	}
-	return wrap(g.put(k, v, 1), "claim", about)
+	return wrap(g.put(k, v, 1), what, about)
 }
 
 // put writes an entry, notes its number of users, and counts a new entry for its kind. Error: ErrFull. The caller holds mu.
@@ -297,15 +272,19 @@ func (g *Guard) Mode() string {
 	return "tcx"
 }
 
-// Check is nil while the guard is attached; link.ErrDetached for errors.Is when it was taken off or the interface is gone. It asks the kernel,
-// and may wait for the lock of its configuration: it is not for Poll.
+// Check is nil while the guard is attached; link.ErrDetached for errors.Is when it was taken off or the interface is gone; another error when
+// the kernel does not answer. It asks the kernel, and may wait for the lock of its configuration: it is not for Poll.
 func (g *Guard) Check() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
 		return link.ErrClosed
 	}
-	if !g.attachment.isAttached() {
+	is, err := g.attachment.isAttached()
+	if err != nil {
+		return fmt.Errorf("guard: asking whether the guard is on interface %d: %w", g.config.Index, err)
+	}
+	if !is {
 		return fmt.Errorf("guard: the guard is no longer on interface %d: %w", g.config.Index, link.ErrDetached)
 	}
 	return nil

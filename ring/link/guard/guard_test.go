@@ -340,6 +340,20 @@ func TestFiltersThatAreNotListed(t *testing.T) {
 	require.Equal(t, 1, h.deleted)
 }
 
+// guards are the filters of guards on an interface.
+func (w *world) guards(h trafficControl, l netlink.Link) []*netlink.BpfFilter {
+	list, err := guards(h, l)
+	w.NoError(err)
+	return list
+}
+
+// hasQdisc reports whether an interface has a clsact qdisc.
+func (w *world) hasQdisc(h trafficControl, l netlink.Link) bool {
+	has, err := hasClsact(h, l)
+	w.NoError(err)
+	return has
+}
+
 // A guard leaves nothing behind, and leaves the qdisc of others.
 func TestQdisc(t *testing.T) {
 	w := newWorld(t)
@@ -349,13 +363,13 @@ func TestQdisc(t *testing.T) {
 	w.NoError(err)
 	defer h.Close()
 	g := w.guarded(Config{Clsact: true})
-	w.True(hasClsact(h, l))
+	w.True(w.hasQdisc(h, l))
 	w.NoError(g.Close())
-	w.False(hasClsact(h, l))
+	w.False(w.hasQdisc(h, l))
 	w.NoError(h.QdiscAdd(clsactOf(w.index)))
 	g = w.guarded(Config{Clsact: true})
 	w.NoError(g.Close())
-	w.True(hasClsact(h, l))
+	w.True(w.hasQdisc(h, l))
 	w.NoError(h.QdiscDel(clsactOf(w.index)))
 	w.NoError(h.QdiscAdd(&netlink.Ingress{QdiscAttrs: netlink.QdiscAttrs{LinkIndex: w.index, Parent: netlink.HANDLE_INGRESS}}))
 	_, err = Open(Config{Index: w.index, Clsact: true})

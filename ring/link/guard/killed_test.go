@@ -44,7 +44,7 @@ func TestKilled(t *testing.T) {
 		w.NoError(err)
 		defer h.Close()
 		if c.Clsact {
-			w.Len(guards(h, l), 1, "it outlives the process")
+			w.Len(w.guards(h, l), 1, "it outlives the process")
 			early := w.dial(ap(ours + ":4000"))
 			if ready := w.ready(early); time.Since(killed) < 500*time.Millisecond {
 				w.False(ready, "the time is not old yet")
@@ -57,13 +57,13 @@ func TestKilled(t *testing.T) {
 		w.NoError(w.state(fd))
 		// The next guard clears away what is left, and works.
 		g := w.guarded(c)
-		w.Len(guards(h, l), map[bool]int{true: 1, false: 0}[c.Clsact])
+		w.Len(w.guards(h, l), map[bool]int{true: 1, false: 0}[c.Clsact])
 		w.NoError(g.Claim(port4000))
 		w.dial(ap(ours + ":4000"))
 		w.until("it drops", func() bool { return w.count(g, "guard.syn") > 0 })
 		w.NoError(g.Close())
-		w.Empty(guards(h, l))
-		w.False(hasClsact(h, l))
+		w.Empty(w.guards(h, l))
+		w.False(w.hasQdisc(h, l))
 	})
 }
 
@@ -99,7 +99,7 @@ func TestStaleSoon(t *testing.T) {
 	l, err := netlink.LinkByIndex(w.index)
 	w.NoError(err)
 	next := w.guarded(Config{})
-	for _, f := range guards(killed.handle, l) { // the next one has a filter too where there is no TCX
+	for _, f := range w.guards(killed.handle, l) { // the next one has a filter too where there is no TCX
 		w.NotEqual(int(killed.program), f.Id)
 	}
 	w.NoError(next.Close())

@@ -27,7 +27,8 @@ type Guard interface {
 	// AddAddr makes an address of the host known, RemoveAddr undoes it: as of a Device.
 	AddAddr(a netip.Addr, vlan uint16) error
 	RemoveAddr(a netip.Addr, vlan uint16) error
-	// Check is nil while the guard is on the interface. It may wait for the kernel's configuration lock.
+	// Check is nil while the guard is on the interface, and link.ErrDetached for errors.Is when it was taken off. It may wait for the kernel's
+	// configuration lock.
 	Check() error
 	Counters(dst []link.Counter) []link.Counter
 	Close() error
@@ -43,7 +44,7 @@ type guarding struct {
 // openGuard finds the guard for a device that was just opened: the one that the interface has, if it is still on it, or a new one with entries
 // for the flows. That there is none is no error: the path says why. It may wait for the kernel's configuration lock.
 func openGuard(dev Device, has Guard, flows []link.Flow) guarding {
-	if has != nil && has.Check() == nil {
+	if has != nil && !isOff(has) {
 		return guarding{guard: has}
 	}
 	g, err := dev.OpenGuard()
@@ -68,6 +69,9 @@ func openGuard(dev Device, has Guard, flows []link.Flow) guarding {
 	why.Text = "no guard behind the steering program of " + dev.Info().Name + ", so the kernel resets peers of TCP while that program is away: " + why.Text
 	return guarding{refused: why}
 }
+
+// isOff reports whether a guard was taken off its interface. Where the kernel does not answer it counts as being there.
+func isOff(g Guard) bool { return errors.Is(g.Check(), link.ErrDetached) }
 
 // discard closes a guard that was opened for nothing.
 func (g guarding) discard() {

@@ -55,7 +55,7 @@ func (n *nic) checkGuard() bool {
 	old, dev, early := n.guard, n.device, slices.Collect(maps.Keys(n.claims))
 	busy := n.opening != nil || dev == nil
 	t.mu.Unlock()
-	if busy || old == nil || old.Check() == nil {
+	if busy || old == nil || !isOff(old) {
 		return true
 	}
 	n.setUnguarded(link.Reason{Code: "guard.detached", Text: "somebody has taken the guard off " + n.name + ": until another one is there the kernel " +
