@@ -73,14 +73,12 @@ func (c *cursor) next(last bool) []Record {
 		bytes  []byte
 	}
 	var batches []batch
-	// Chunks that are taken from now on are read by the next call: one whose tap has another chunk among these has no more to come.
-	newest := m.last.Load()
-	for i := range m.chunks {
-		m.read(&m.chunks[i], func(number uint64, tap *Tap, records []byte) {
-			if number > newest {
+	for _, x := range c.unread() {
+		m.read(&m.chunks[x.index], func(number uint64, tap *Tap, records []byte) {
+			if number != x.number { // taken again meanwhile: the next call reads it
 				return
 			}
-			p := &c.seen[i]
+			p := &c.seen[x.index]
 			if p.number != number {
 				*p = position{number: number}
 			}
@@ -101,6 +99,29 @@ func (c *cursor) next(last bool) []Record {
 	}
 	slices.SortStableFunc(list, func(a, b Record) int { return cmp.Compare(a.Nanos, b.Nanos) })
 	c.comment(list, last)
+	return list
+}
+
+// unreadChunk is a chunk by its index in the memory, and its use.
+type unreadChunk struct {
+	index  int
+	number uint64
+}
+
+// unread lists the chunks that have, or may soon have, records that the cursor has not read. Those that were taken last come first: a Commit
+// publishes the older chunk of a burst before the newer one, so a reader that then sees records of the newer one finds all of the older one.
+// Chunks that are taken from now on are left to the next call, because the one that their tap filled before may be missing in the list.
+func (c *cursor) unread() (list []unreadChunk) {
+	newest := c.memory.last.Load()
+	for i := range c.memory.chunks {
+		x, p := &c.memory.chunks[i], &c.seen[i]
+		isFilling := x.state.Load()&stateFilling != 0 // before used: of a chunk that is not filled any more all records are published
+		number := x.number.Load()
+		if number <= newest && (isFilling || number != p.number || p.at < uint64(x.used.Load())) {
+			list = append(list, unreadChunk{i, number})
+		}
+	}
+	slices.SortFunc(list, func(a, b unreadChunk) int { return cmp.Compare(b.number, a.number) })
 	return list
 }
 

@@ -66,7 +66,7 @@ func (m *memory) take(t *Tap) *chunk {
 // leave ends the filling of a chunk. Its records stay until another tap takes it.
 func (c *chunk) leave() { c.state.Add(-stateFilling) }
 
-// read calls do with the published bytes of the chunk from a position on, unless the chunk is being renewed. do must not keep them.
+// read calls do with the published bytes of the chunk, unless the chunk is being renewed. do must not keep them.
 func (m *memory) read(c *chunk, do func(number uint64, tap *Tap, records []byte)) {
 	defer c.state.Add(-1)
 	if c.state.Add(1)&stateRenewing != 0 || c.number.Load() == 0 {
