@@ -88,15 +88,20 @@ func makeDirectory(path string, group int) error {
 	return nil
 }
 
-// letGroupIn makes sure that a group may enter and list a directory that is there already. One that was for its owner alone is opened for the
-// group. One that is open to another group stays as it is, which is an error.
+// letGroupIn makes sure that the members of a group may enter and list a directory that is there already. One that was for its owner alone is
+// opened for the group; the sticky bit stays. One that is open to another group stays as it is, which is an error.
 func letGroupIn(path string, info fs.FileInfo, group int) error {
-	of, mode := info.Sys().(*syscall.Stat_t), info.Mode().Perm()
+	stat, mode := info.Sys().(*syscall.Stat_t), info.Mode()
+	isGroups := int(stat.Gid) == group
+	bits := os.FileMode(0o005) // the kernel looks at the bits of the group for its members, for all others at the last ones
+	if isGroups {
+		bits = 0o050
+	}
 	switch {
-	case mode&0o005 == 0o005, int(of.Gid) == group && mode&0o050 == 0o050:
+	case mode&bits == bits:
 		return nil
-	case int(of.Uid) == os.Geteuid() && (int(of.Gid) == group || mode&0o070 == 0):
-		return errors.Join(os.Chown(path, -1, group), os.Chmod(path, mode|0o050))
+	case int(stat.Uid) == os.Geteuid() && (isGroups || mode&0o070 == 0):
+		return errors.Join(os.Chown(path, -1, group), os.Chmod(path, mode&(fs.ModePerm|fs.ModeSticky|fs.ModeSetgid)|0o050))
 	}
 	return fmt.Errorf("%s is closed to group %d, which is to read there: %w", path, group, unix.EPERM)
 }
