@@ -15,7 +15,7 @@ type Channel[R any] struct {
 	cause  Cause // why messages were given up last
 	stale  bool  // messages were given up, and Resynced was not called since
 	ending bool  // the sender said that endSeq is the end of the session
-	due    bool  // holes may be given up in this round
+	due    bool  // Next moves holes on by time: after each Input, or with Config.PollOnly after Poll
 	now    int64
 
 	epoch      uint32
@@ -200,7 +200,7 @@ func (c *Channel[R]) Next(d *Delivery[R]) bool {
 		if c.due {
 			c.expireHoles()
 		}
-		if h := &c.holes.h[0]; h.phase == givenUp && h.From <= c.next {
+		if h := &c.holes.h[0]; h.phase == givenUp { // it begins with next: messages below high are parked or in a hole, next is not parked
 			c.giveUpTo(h.To, h.cause)
 			continue
 		}
