@@ -2,6 +2,8 @@ package nic
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/socketxtreme/socketxtreme/internal/host"
@@ -24,16 +26,16 @@ const (
 	// acceptAfter is how long after the loss of a device SYNs are dropped: a device that is back before has all its clients, which repeat
 	// their SYNs after a second.
 	acceptAfter = 500 * time.Millisecond
-	// sweepEvery is the least time between two looks for connections that have ended. A look that takes long makes the time longer.
+	// sweepEvery is the least time between two sweeps, which look for connections that have ended. A long sweep makes the time longer.
 	sweepEvery = time.Second
-	sweepShare = 50 // the time is at least so many times what a look takes
+	sweepShare = 50 // the time is at least so many times what a sweep takes
 )
 
 // passedConns are the connections of the kernel that a device passes.
 type passedConns struct {
-	flows map[link.Flow]uint64 // each with the number of the look that it was found by, or that may have begun before it was
-	looks uint64
-	stop  chan struct{} // ends the sweeps of the device; nil: there are none
+	flows  map[link.Flow]uint64 // each with the number of the last sweep that had begun when it was noted, whose list may lack it
+	sweeps uint64               // that have begun
+	stop   chan struct{}        // ends the sweeps of the device; nil: there are none
 }
 
 // isListened reports whether a flow is one of TCP that has connections of any peer.
@@ -111,7 +113,7 @@ func (n *nic) notePassed(flows []link.Flow) {
 		n.passed.flows = map[link.Flow]uint64{}
 	}
 	for _, f := range flows {
-		n.passed.flows[f] = n.passed.looks
+		n.passed.flows[f] = n.passed.sweeps
 	}
 	if n.passed.stop == nil {
 		n.passed.stop = make(chan struct{})
@@ -139,12 +141,12 @@ func (n *nic) sweep(dev Device, stop chan struct{}) {
 		t.mu.Lock()
 		var flows []link.Flow
 		if n.passed.stop == stop {
-			n.passed.looks++ // what is passed from here on may be missing in the list
+			n.passed.sweeps++ // what is passed from here on may be missing in the list
 			for f := range n.passed.flows {
 				flows = append(flows, link.Flow{Protocol: link.TCP, Local: f.Local})
 			}
 		}
-		look := n.passed.looks
+		number := n.passed.sweeps
 		t.mu.Unlock()
 		begun := time.Now()
 		var list []host.Connection
@@ -153,15 +155,15 @@ func (n *nic) sweep(dev Device, stop chan struct{}) {
 			return err
 		})
 		wait = max(sweepEvery, sweepShare*time.Since(begun))
-		if err == nil && n.removeEnded(dev, stop, look, list) {
+		if err == nil && n.removeEnded(dev, stop, number, list) {
 			return
 		}
 	}
 }
 
-// removeEnded is the end of a sweep: entries that are older than its look and not in its list are removed. It reports whether there are no more
-// sweeps to be made.
-func (n *nic) removeEnded(dev Device, stop chan struct{}, look uint64, list []host.Connection) (over bool) {
+// removeEnded is the end of sweep number: entries that were noted before it began and are not in its list are removed. It reports whether there
+// are no more sweeps to be made.
+func (n *nic) removeEnded(dev Device, stop chan struct{}, number uint64, list []host.Connection) (over bool) {
 	live := make(map[host.Connection]bool, len(list))
 	for _, c := range list {
 		live[c] = true
@@ -171,8 +173,8 @@ func (n *nic) removeEnded(dev Device, stop chan struct{}, look uint64, list []ho
 	if n.passed.stop != stop {
 		return true
 	}
-	for f, since := range n.passed.flows {
-		if since < look && !live[host.Connection{Local: f.Local, Remote: f.Remote}] && dev.StopPassing(f) == nil {
+	for f, noted := range n.passed.flows {
+		if noted < number && !live[host.Connection{Local: f.Local, Remote: f.Remote}] && dev.StopPassing(f) == nil {
 			delete(n.passed.flows, f)
 		}
 	}
@@ -195,6 +197,14 @@ func (t *Table) acceptIn(g Guard, d time.Duration, flows ...link.Flow) {
 		if isListened(f) {
 			_ = g.AcceptAfter(f, d) // a flow without an entry was released meanwhile
 		}
+	}
+}
+
+// acceptWhileLost has the guard pass SYNs to the kernel, after acceptAfter, because the device is lost. It does not where the kernel's
+// connections cannot be listed: the device, once it is back, could not tell their segments from those of the stack. Under the table's lock.
+func (n *nic) acceptWhileLost() {
+	if n.unlisted.Code == "" {
+		n.table.acceptIn(n.guard, acceptAfter, slices.Collect(maps.Keys(n.claims))...)
 	}
 }
 

@@ -131,10 +131,10 @@ func TestEndedConnectionsAreSwept(t *testing.T) {
 	require.Equal(t, []link.Flow{flowOf(client(80, 8))}, passed())
 
 	stop := n.passed.stop
-	look := n.passed.looks + 1
-	require.False(t, n.removeEnded(w.open["e0"], stop, 0, nil), "passed since that look began")
+	sweep := n.passed.sweeps + 1
+	require.False(t, n.removeEnded(w.open["e0"], stop, 0, nil), "passed since that sweep began")
 	require.Len(t, passed(), 1)
-	require.True(t, n.removeEnded(w.open["e0"], stop, look, nil))
+	require.True(t, n.removeEnded(w.open["e0"], stop, sweep, nil))
 	require.Empty(t, passed())
 	require.Nil(t, n.passed.stop, "there is nothing to be swept")
 	r.close()

@@ -133,9 +133,7 @@ func (n *nic) markLost(serial uint64, now clock.Time) (dead Device) {
 	}
 	dead, n.device = n.device, nil
 	n.forgetPassed()
-	if n.unlisted.Code == "" {
-		n.table.acceptIn(n.guard, acceptAfter, slices.Collect(maps.Keys(n.claims))...)
-	}
+	n.acceptWhileLost()
 	n.backoff = retryFirst
 	n.retryAt = now + n.backoff
 	return dead
@@ -165,7 +163,7 @@ func (n *nic) reopen(now clock.Time) error {
 	defer n.table.mu.Unlock()
 	was := n.failed
 	n.table.mu.Unlock()
-	free := hasEnded(was) // a system call: not under the lock
+	occupantEnded := hasEnded(was) // a system call: not under the lock
 	n.table.mu.Lock()
 	for n.opening != nil {
 		n.awaitOpening()
@@ -174,7 +172,7 @@ func (n *nic) reopen(now clock.Time) error {
 	case n.device != nil:
 		return nil
 	// Not yet, unless the program that was in the way has ended (and nobody has tried since) or another one is on the interface.
-	case now < n.retryAt && n.failed != nil && !(free && n.failed == was) && program == n.program:
+	case now < n.retryAt && n.failed != nil && !(occupantEnded && n.failed == was) && program == n.program:
 		return n.failed
 	}
 	err := n.open(Impatient)
