@@ -269,8 +269,8 @@ func (d *Driver) postpone(r *record) {
 	}
 }
 
-// pumpPostponed prepares the sends of the sockets that postpone has listed.
-func (d *Driver) pumpPostponed() {
+// preparePostponed prepares the sends of the sockets that postpone has listed.
+func (d *Driver) preparePostponed() {
 	n := len(d.postponed)
 	for _, r := range d.postponed[:n] {
 		r.postponed = false
@@ -283,7 +283,7 @@ func (d *Driver) pumpPostponed() {
 
 // catchUp does in Reap what was put off: sends for which the submission queue was full, and transmissions that ended outside Reap.
 func (d *Driver) catchUp(k *ring.Sink) {
-	d.pumpPostponed()
+	d.preparePostponed()
 	for j := 0; j < len(d.finished); j++ { // giving one back may finish more
 		d.returnSend(k, d.finished[j])
 	}

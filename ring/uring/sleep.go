@@ -8,12 +8,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Flush starts what is prepared without reaping.
+// Flush submits the prepared operations, without reaping. Before that it prepares the sends that the submission queue had no room for. Before
+// Bind the ring cannot be entered: the first Reap submits them.
 func (d *Driver) Flush() error {
 	if !d.bound {
 		return nil
 	}
-	d.pumpPostponed()
+	d.preparePostponed()
 	if d.hasPrepared() {
 		return d.enter(0)
 	}
@@ -27,8 +28,8 @@ func (d *Driver) hasWork() bool {
 
 // Arm makes FD readable on the next fact. Before Bind it answers that something is pending: only a Poll can start the ring.
 //
-// No wake-up is lost: first everything is submitted, then the kernel is told to signal, then it is looked whether something came
-// meanwhile. What comes later signals.
+// No wake-up is lost: first everything is submitted, then the kernel is told to signal, then Arm checks the completion queue once more. A
+// completion that comes later signals.
 func (d *Driver) Arm(deadline, now clock.Time) (pending bool, err error) {
 	d.slept = true
 	if d.hasWork() {
@@ -46,7 +47,7 @@ func (d *Driver) Arm(deadline, now clock.Time) (pending bool, err error) {
 	}
 	if d.stale {
 		d.stale = false
-		d.wake.ready.Drain() // a Wake that is lost here is seen below: it rings the ring first
+		d.wake.ready.Drain() // a Wake of just now is not lost: its other eventfd has made a completion, which is found below
 	}
 	d.armed = true
 	d.u.CQ.SetFlags(0)
