@@ -132,15 +132,15 @@ type processTime struct {
 	meter hoststat.Collections
 }
 
-// processTick is what look has seen in one tick.
+// processTick is what one tick has noted.
 type processTick struct {
 	at     time.Time
 	pauses uint64 // of collections, so far: two for each
 	cycles uint64 // collections that have ended
 }
 
-// look stores the time and the counts of collections. It is called in each tick, before nameGaps writes gaps.
-func (p *processTime) look(now time.Time) {
+// noteTick stores the time of a tick and the counts of collections. It is called in each tick, before nameGaps writes gaps.
+func (p *processTime) noteTick(now time.Time) {
 	x := &p.ticks[p.n%len(p.ticks)]
 	x.at = now
 	x.pauses, x.cycles = p.meter.Read()
@@ -214,12 +214,15 @@ func (p *processTime) cause(g *gapRecord, steal time.Duration) string {
 	case g.Work == ring.WorkPosted:
 		return fmt.Sprintf("posted work: it took %v", g.Spent.Round(time.Microsecond))
 	}
-	return "unknown"
+	return unknownCause
 }
+
+// unknownCause is the cause of a gap for which nothing was found.
+const unknownCause = "unknown"
 
 // nameGaps writes the gaps that owners have noticed into the journal, with their causes.
 func (p *publication) nameGaps() {
-	p.process.look(time.Now())
+	p.process.noteTick(time.Now())
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for m := range p.monitors {
@@ -236,13 +239,18 @@ func (p *publication) nameGaps() {
 			if !ok {
 				continue
 			}
-			text := m.poller.name + ": " + p.process.cause(&g, steal)
-			if leftOut > 0 {
-				text += fmt.Sprintf("; %d more like it were left out", leftOut)
-			}
-			p.file.NoteAt(g.end, stats.EventPollGap, m.block, uint64(g.Length), text)
+			p.noteGap(m, &g, p.process.cause(&g, steal), leftOut)
 		}
 	}
+}
+
+// noteGap writes a gap into the journal, with its cause. leftOut is how many like it were not written since the last one.
+func (p *publication) noteGap(m *monitor, g *gapRecord, cause string, leftOut int) {
+	text := m.poller.name + ": " + cause
+	if leftOut > 0 {
+		text += fmt.Sprintf("; %d more like it were left out", leftOut)
+	}
+	p.file.NoteAt(g.end, stats.EventPollGap, m.block, uint64(g.Length), text)
 }
 
 // stealLeast is the shortest gap for which the host's steal is asked: the kernel counts it in hundredths of a second.
@@ -258,7 +266,8 @@ func (p *publication) addMonitor(m *monitor) {
 	p.monitors[m] = struct{}{}
 }
 
-// removeMonitor removes a poller that is closed. Gaps of it that nameGaps has not written yet are written with an unknown cause.
+// removeMonitor removes a poller that is closed; the poller's owner calls it. Gaps of it that nameGaps has not written yet are written with an
+// unknown cause: only the statistics' goroutine knows causes, with its next tick, and the poller's block is closed before.
 func (p *publication) removeMonitor(m *monitor) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -268,7 +277,9 @@ func (p *publication) removeMonitor(m *monitor) {
 		if !ok {
 			break
 		}
-		p.file.NoteAt(g.end, stats.EventPollGap, m.block, uint64(g.Length), m.poller.name+": unknown")
+		if leftOut, ok := p.gapBudgets.of(g.Length).allows(g.end); ok {
+			p.noteGap(m, &g, unknownCause, leftOut)
+		}
 	}
 	m.thread.close()
 }

@@ -31,9 +31,9 @@ type publication struct {
 	engines []*Engine
 
 	monitors map[*monitor]struct{}
-	process  processTime // used by the statistics' goroutine alone, as gapBudgets
+	process  processTime // used by the statistics' goroutine alone
 
-	gapBudgets gapBudgets
+	gapBudgets gapBudgets // guarded by mu
 
 	reverts map[*conf.Log]*logRevert // of changes for a time, under way
 }
