@@ -29,7 +29,7 @@ type kqueue struct {
 	unreported []buffers.Packet // sent without a token, not yet taken back
 	stats      link.Stats
 	full       uint64 // frames that found no room
-	noBuf      uint64 // and no buffer
+	noBuffer   uint64 // frames for which there was no buffer
 	unread     uint64 // frames that the ring had not taken when it was stopped
 	ended      uint64 // frames that were not sent when it was retired
 	noLink     uint64 // frames that were lost for want of a carrier
@@ -50,13 +50,13 @@ func (q *kqueue) arrive(f *frame) bool {
 	l := q.pool.Layout()
 	switch {
 	case len(f.b) > l.SmallSize:
-		q.noBuf++
+		q.noBuffer++
 		return false
 	case len(q.rx) >= q.device.nic.kernel.config.QueueLen:
 		q.full++
 		return false
 	case len(q.empty) == 0:
-		q.noBuf++
+		q.noBuffer++
 		return false
 	}
 	i := q.empty[len(q.empty)-1]
@@ -294,13 +294,13 @@ func (q *kqueue) Check() error {
 // Stats are the totals.
 func (q *kqueue) Stats() link.Stats {
 	s := q.stats
-	s.RxLost, s.TxLost = q.full+q.noBuf+q.unread, q.noLink+q.ended
+	s.RxLost, s.TxLost = q.full+q.noBuffer+q.unread, q.noLink+q.ended
 	return s
 }
 
 // Counters appends the counts.
 func (q *kqueue) Counters(dst []link.Counter) []link.Counter {
-	return append(dst, link.Counter{Name: "simnet.rx_ring_full", Value: q.full}, link.Counter{Name: "simnet.rx_no_buffer", Value: q.noBuf},
+	return append(dst, link.Counter{Name: "simnet.rx_ring_full", Value: q.full}, link.Counter{Name: "simnet.rx_no_buffer", Value: q.noBuffer},
 		link.Counter{Name: "simnet.rx_unread", Value: q.unread}, link.Counter{Name: "simnet.tx_no_carrier", Value: q.noLink},
 		link.Counter{Name: "simnet.tx_closed", Value: q.ended})
 }

@@ -235,6 +235,16 @@ const (
 	pageMTU = 3498
 )
 
+// NumQueues is how many queues of an interface frames can arrive on, and so how many Open takes when none are named. In the calling
+// thread's network namespace.
+func NumQueues(name string) (int, error) {
+	found, err := findLink(name)
+	if err != nil {
+		return 0, err
+	}
+	return queueCount(name, found.Attrs().NumRxQueues), nil
+}
+
 // chooseQueues sets what Queues lists: the queues that the configuration names, or all of the interface. allocated is the kernel's number of
 // receive queues, for a driver that does not tell how many it uses.
 func (d *Device) chooseQueues(allocated int) error {

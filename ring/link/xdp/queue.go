@@ -60,27 +60,27 @@ type Queue struct {
 	partial  buffers.Packet // frame of several buffers, the last of which have not come yet
 	skipping bool           // the rest of a frame that began badly
 
-	records []bufferRecord // by buffer
-	read    uint32         // entries of the transmit ring that the kernel has read: its index is late after a frame that it dropped
-	unsent  int            // frames
-	flying  int            // descriptors
-	kick    bool           // the kernel has not read all that was published
-	down    unix.Errno
-	downErr error
-	done    []link.Done // sent, to be notified of
-	stats   link.Stats
-	bad     uint64 // addresses from the kernel that name no buffer, or one that is not where they say
-	noLink  uint64 // frames that the kernel dropped because there was no carrier
-	ended   uint64 // and those that it had not read when the link was closed
-	lostLen uint64 // bytes of both
-	tooLong uint64 // frames for Send that were longer than the interface takes, or in more pieces
-	noBuf   uint64 // times that fresh buffers were wanted and none was free
-	lastErr unix.Errno
-	closed  bool // nothing is received or sent any more
-	shut    bool // and the kernel has let go
-	retired bool // and the buffers are back
-	shutErr error
-	final   unix.XDPStatistics
+	records  []bufferRecord // by buffer
+	read     uint32         // entries of the transmit ring that the kernel has read: its index is late after a frame that it dropped
+	unsent   int            // frames
+	flying   int            // descriptors
+	kick     bool           // the kernel has not read all that was published
+	down     unix.Errno
+	downErr  error
+	done     []link.Done // sent, to be notified of
+	stats    link.Stats
+	bad      uint64 // addresses from the kernel that name no buffer, or one that is not where they say
+	noLink   uint64 // frames that the kernel dropped because there was no carrier
+	ended    uint64 // and those that it had not read when the link was closed
+	lostLen  uint64 // bytes of both
+	tooLong  uint64 // frames for Send that were longer than the interface takes, or in more pieces
+	noBuffer uint64 // times that fresh buffers were wanted and none was free
+	lastErr  unix.Errno
+	closed   bool // nothing is received or sent any more
+	shut     bool // and the kernel has let go
+	retired  bool // and the buffers are back
+	shutErr  error
+	final    unix.XDPStatistics
 }
 
 var _ link.Staged = (*Queue)(nil)
@@ -202,7 +202,7 @@ func (q *Queue) Counters(dst []link.Counter) []link.Counter {
 		link.Counter{Name: "xdp.tx_no_carrier", Value: q.noLink},
 		link.Counter{Name: "xdp.tx_closed", Value: q.ended},
 		link.Counter{Name: "xdp.bad_numbers", Value: q.bad},
-		link.Counter{Name: "xdp.no_buffer", Value: q.noBuf})
+		link.Counter{Name: "xdp.no_buffer", Value: q.noBuffer})
 }
 
 // releaseDelay is how long buffers stay untouched after a zero-copy socket was closed: the driver lets go of them in deferred work, about as

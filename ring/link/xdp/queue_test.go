@@ -282,7 +282,7 @@ func TestStarving(t *testing.T) {
 		q.Receive(dst[:])
 	}
 	k.Zero(q.posted)
-	k.EqualValues(1, q.noBuf, "asked again only when something came back")
+	k.EqualValues(1, q.noBuffer, "asked again only when something came back")
 	for _, p := range held {
 		k.NoError(p.Release())
 	}

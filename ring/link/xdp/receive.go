@@ -147,7 +147,7 @@ func (q *Queue) refill(batch int) {
 		i, ok := q.pool.Take(buffers.Small)
 		if !ok {
 			q.starved, q.freed = true, q.pool.Freed()
-			q.noBuf++
+			q.noBuffer++
 			break
 		}
 		q.records[i].where = inFill
