@@ -12,7 +12,7 @@ import (
 type Conn struct {
 	Host     *Host
 	ID       tcp.ID
-	User     uint64
+	User     uint64         // what Connect or Accept was given: each event must bring it
 	Listener tcp.ListenerID // of a child
 	Local    tcp.Endpoint
 	Remote   tcp.Endpoint

@@ -62,7 +62,7 @@ type subject struct {
 	host     *Host
 	settings tcp.Settings
 	sockets  map[int]*socket
-	next     int
+	next     int // the descriptor that was given last
 	out      [][]byte
 
 	local, remote tcp.Endpoint // of the connection that the player is the peer of

@@ -65,20 +65,21 @@ func listen(s *subject, _ clock.Time, x *socket, c packetdrill.Invocation) packe
 
 // accept takes a child that is ready and gives it a new descriptor.
 func accept(s *subject, _ clock.Time, x *socket, _ packetdrill.Invocation) packetdrill.Result {
-	conn := s.host.Accept(x.listener, uint64(s.next))
+	fd := s.next + 1
+	conn := s.host.Accept(x.listener, uint64(fd))
 	if conn == nil {
 		return failure("EAGAIN")
 	}
-	s.next++
+	s.next = fd
 	s.sockets[s.next] = &socket{settings: x.settings, conn: conn}
 	return packetdrill.Result{Value: int64(s.next)}
 }
 
 // connect begins the connection at the first call; further calls report how far it is, as a non-blocking socket does.
-func connect(s *subject, now clock.Time, x *socket, _ packetdrill.Invocation) packetdrill.Result {
+func connect(s *subject, now clock.Time, x *socket, c packetdrill.Invocation) packetdrill.Result {
 	switch {
 	case x.conn == nil:
-		conn, err := s.host.Connect(now, tcp.Dial{Local: tcp.Endpoint{Addr: playLocal.Addr}, Remote: playRemote, User: uint64(s.next), Settings: x.settings})
+		conn, err := s.host.Connect(now, tcp.Dial{Local: tcp.Endpoint{Addr: playLocal.Addr}, Remote: playRemote, User: uint64(c.FD), Settings: x.settings})
 		if err != nil {
 			s.host.fail("script: connect: %w", err)
 			return failure("EINVAL")
