@@ -39,7 +39,7 @@ type datagram struct {
 	data   []byte
 	pkt    buffers.Packet
 	done   *xtreme.Completion // the completion that had the datagram
-	self   Conn               // what the handler is given: the datagram, or a connected
+	self   Conn               // what the handler is given: the datagram itself, or on a connected socket its type connected
 	ctx    any
 	safe   atomic.Pointer[any]
 	remote net.Addr

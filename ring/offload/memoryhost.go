@@ -180,7 +180,8 @@ func (n *MemoryHost) Connect(s *ring.Socket, remote netip.AddrPort) (netip.AddrP
 }
 
 // connectStream finds the address that a connection has. Unless the socket is bound, its port is chosen when the connection begins: one port
-// serves many destinations.
+// serves many destinations. A group and a broadcast address are ENETUNREACH, as in the kernel (tcp_v4_connect). Port 0 is, too: package tcp has
+// no connections to it, and there is no kernel here that could send the SYN.
 func (t *memorySocket) connectStream(w host.RouteResult, remote netip.AddrPort) (netip.AddrPort, error) {
 	target, ok := wire.AddrFrom(remote.Addr())
 	switch {

@@ -27,7 +27,7 @@ func (d *driver) recordDrops(i, first, n int) {
 	tap.Commit()
 }
 
-// sendFrames gives frames to link i and records those that it takes.
+// sendFrames gives frames to link i and records those that it takes. All are copied into the recorder before, because the link may change them.
 func (d *driver) sendFrames(i int, out []link.Out) (took int) {
 	l, tap := d.links[i].Link, d.links[i].tap
 	if !tap.IsOn() {

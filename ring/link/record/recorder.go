@@ -225,7 +225,7 @@ func (r *Recorder) eventsSince(number uint64) ([]event, uint64) {
 	return append([]event(nil), r.events[from:]...), end
 }
 
-// dropNames are the reasons of drops by their codes, isLoss those by which something is lost, dropTexts the comments.
+// By the codes of drops: dropNames are the reasons, isLoss says whether such a drop is a loss, dropTexts are the comments of dropped frames.
 var (
 	dropNames, dropTexts [wire.NumDrops]string
 	isLoss               [wire.NumDrops]bool
@@ -237,7 +237,7 @@ func init() {
 		name := wire.Drop(i).String()
 		dropNames[i] = name
 		dropTexts[i] = "dropped: " + name
-		if row := rows.Find(name); row != nil {
+		if row := rows.Find(name); row != nil { // nil: no reason has this code
 			isLoss[i] = row.Loss
 			dropTexts[i] += ": " + row.Help
 			if row.Kernel != "" {
