@@ -132,6 +132,23 @@ func describe(sockets int) (Description, int) {
 	return d, (at + pageWords - 1) &^ (pageWords - 1)
 }
 
+// sampleColumns are the columns of samples: of each section each counter that it names, summed over its blocks; of peaks the largest. The
+// counters of section host stand behind them, each by itself.
+func sampleColumns(list []SectionLayout) []string {
+	var columns []string
+	for i := range list {
+		for j := range list[i].Counters {
+			if list[i].Name == Host {
+				break
+			}
+			if name := list[i].Counters[j].Name; name != "" {
+				columns = append(columns, list[i].Name+"."+name)
+			}
+		}
+	}
+	return columns
+}
+
 // check refuses a description whose sections or rings lie outside a file of so many words, or do not fit their own sizes. After it a reader may
 // load all that the description names.
 func (d *Description) check(words int) error {

@@ -20,23 +20,6 @@ const (
 	sampleHeader
 )
 
-// sampleColumns are the columns of samples: of each section each counter that it names, summed over its blocks; of peaks the largest. The
-// counters of section host stand behind them, each by itself.
-func sampleColumns(list []SectionLayout) []string {
-	var columns []string
-	for i := range list {
-		for j := range list[i].Counters {
-			if list[i].Name == Host {
-				break
-			}
-			if name := list[i].Counters[j].Name; name != "" {
-				columns = append(columns, list[i].Name+"."+name)
-			}
-		}
-	}
-	return columns
-}
-
 // sampler is a goroutine of the file. Each second it takes a sample; each tick it writes the counters of losses that have grown into the
 // journal.
 type sampler struct {

@@ -4,7 +4,6 @@ import (
 	"os"
 	"runtime/metrics"
 	"strconv"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -96,18 +95,4 @@ func (c *Collections) Read() (pauses, cycles uint64) {
 		cycles = c.samples[1].Value.Uint64()
 	}
 	return pauses, cycles
-}
-
-// StealSince is the time that the host has taken from this machine's processors since the last Read or StealSince. It is the eighth number of
-// the first line of /proc/stat ("cpu user nice system idle iowait irq softirq steal"), which counts hundredths of a second (USER_HZ).
-func (r *Reader) StealSince() time.Duration {
-	_, rest := nextField(r.load(r.stat))
-	var field []byte
-	for range 8 {
-		field, rest = nextField(rest)
-	}
-	now := number(field) * 1e7
-	past := now - min(now, r.steal)
-	r.steal = now
-	return time.Duration(past)
 }

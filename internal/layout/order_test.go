@@ -25,9 +25,15 @@ var ordered = map[string]int{
 	"ring/offload/shadow":   4,
 	"ring/offload/steering": 0,
 	"ring/offload/handoff":  0,
+	"ring/link/xdp":         7,
+	"ring/link/record":      8,
+	"ring/link/guard":       7,
+	"ring/transport/repair": 0,
+	"stats":                 7,
+	"internal/hoststat":     25,
 }
 
-var fileName = regexp.MustCompile("`([a-z0-9]+\\.go)`")
+var fileName = regexp.MustCompile("`([a-z0-9_]+\\.go)`")
 
 // documented is the order of a package's files in ARCHITECTURE.md: those of the table that begins with "file of", from top to bottom.
 func documented(t *testing.T, folder string) (order []string) {
