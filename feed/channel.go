@@ -30,6 +30,7 @@ type Channel[R any] struct {
 	older      int64  // latest send time of the epoch before: a packet that is not newer belongs to that epoch
 	began      int64  // when the channel was first given a time
 	arrivals   uint64 // packets received
+	newestAt   int64  // when the newest packet arrived that ends at high
 	lost       uint64 // messages given up since the last delivery
 	oldRun     int    // packets of an ended session since the last packet of the present one
 	wild       uint64 // end of the last segment that was beyond MaxJump
@@ -146,6 +147,9 @@ func (c *Channel[R]) admit(l *line) step {
 		if s.Seq > c.high && c.holes.room() {
 			c.openHole(c.high, s.Seq)
 		}
+		if s.Seq == c.high {
+			c.newestAt = s.Arrival
+		}
 		return returnOnly
 	}
 	if c.end <= c.first {
@@ -230,7 +234,9 @@ func (c *Channel[R]) deliverSegment(d *Delivery[R]) {
 	}
 	c.won += n
 	c.next = to
-	c.high = max(c.high, to)
+	if to >= c.high {
+		c.high, c.newestAt = to, s.Arrival
+	}
 	c.stats.Delivered += uint64(n)
 	if d.Recovered {
 		c.stats.Recovered += uint64(n)
@@ -300,7 +306,9 @@ func (c *Channel[R]) parkSegment() {
 	if s.Seq > c.high {
 		c.openHole(c.high, s.Seq)
 	}
-	c.high = max(c.high, c.end)
+	if c.end >= c.high {
+		c.high, c.newestAt = c.end, s.Arrival
+	}
 	c.stats.ParkedMax = max(c.stats.ParkedMax, c.park.used())
 	c.won += n
 	l := c.line(s.Line)
@@ -384,15 +392,15 @@ func (c *Channel[R]) fillHoles(from, to uint64) {
 
 // openHole notes that the messages [from,to) are missing: from is the highest message known so far plus one, to the message that has arrived.
 func (c *Channel[R]) openHole(from, to uint64) {
-	c.holes.append(hole{Range: Range{from, to}, since: c.now, arrivals: c.arrivals})
+	c.holes.append(hole{Range: Range{from, to}, since: c.now, after: c.newestAt, arrivals: c.arrivals})
 	c.stats.Gaps++
 	c.stats.HolesMax = max(c.stats.HolesMax, c.holes.n)
 	c.high = to
 }
 
-// reportMissed reports messages that no line brought in time.
-func (c *Channel[R]) reportMissed(r Range, why Cause) {
-	c.events.put(Event{Time: c.now, Kind: Missed, Epoch: c.epoch, Seq: r.From, End: r.To, Cause: why})
+// reportMissed reports messages that no line brought in time. after is when the newest packet in front of them arrived.
+func (c *Channel[R]) reportMissed(r Range, after int64, why Cause) {
+	c.events.put(Event{Time: c.now, Since: min(after, c.now), Kind: Missed, Epoch: c.epoch, Seq: r.From, End: r.To, Cause: why})
 }
 
 // reportFilled reports those of the messages that the current segment brought that had been reported as missed.
@@ -410,11 +418,11 @@ func (c *Channel[R]) reportFilled(came Range) {
 func (c *Channel[R]) giveUpTo(to uint64, why Cause) {
 	for i := range c.holes.h[:c.holes.n] {
 		if h := &c.holes.h[i]; h.phase == waiting && h.From < to {
-			c.reportMissed(Range{h.From, min(h.To, to)}, why)
+			c.reportMissed(Range{h.From, min(h.To, to)}, h.after, why)
 		}
 	}
 	if from := max(c.next, c.high); from < to { // skipped without a hole
-		c.reportMissed(Range{from, to}, why)
+		c.reportMissed(Range{from, to}, c.newestAt, why)
 	}
 	c.events.put(Event{Time: c.now, Kind: GaveUp, Epoch: c.epoch, Seq: c.next, End: to, Cause: why})
 	n := to - c.next

@@ -99,6 +99,25 @@ func TestAHeartbeatRevealsTheLossOfTheTail(t *testing.T) {
 	require.Equal(t, []Range{{4, 6}}, r.lost)
 }
 
+// What is missing is told with the arrival of the newest packet in front of it, also of a heartbeat; of two gaps each has its own.
+func TestMissedTellsSinceWhen(t *testing.T) {
+	r := newRig(t, Config{Lines: 2, GapTime: 100})
+	r.in(seg(0, 1, 4, 10))
+	r.in(seg(1, 1, 4, 20)) // the twin
+	r.in(seg(0, 5, 0, 25)) // a heartbeat: nothing is missing yet
+	r.in(seg(0, 7, 2, 30)) // 5 and 6 are missing
+	r.in(seg(1, 7, 2, 40))
+	r.in(seg(1, 10, 1, 50)) // and 9
+	r.in(seg(0, 11, 1, 200))
+	var since []int64
+	for _, e := range r.events {
+		if e.Kind == Missed {
+			since = append(since, e.Since)
+		}
+	}
+	require.Equal(t, []int64{25, 30}, since)
+}
+
 // What no line brings within the window is reported with its range, and again when the recovery server brings it; what another line brings in
 // time is not.
 func TestMissedAndFilledAreReported(t *testing.T) {

@@ -13,6 +13,7 @@ const (
 type hole struct {
 	Range
 	since    int64  // when it was noticed
+	after    int64  // when the newest packet in front of it arrived
 	arrivals uint64 // packets received by then
 	asked    uint64 // end of the range that was asked for last; From or less if none is outstanding
 	nextAt   int64  // when the answer is overdue, or when to ask

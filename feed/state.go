@@ -83,9 +83,10 @@ func (c Cause) String() string {
 	return "?"
 }
 
-// Event reports something that an operator wants to know. Which of From, To, Seq, End and Line it has depends on its Kind.
+// Event reports something that an operator wants to know. Which of Since, From, To, Seq, End and Line it has depends on its Kind.
 type Event struct {
 	Time     int64 // ns
+	Since    int64 // with Missed: when the newest packet in front of the missing messages arrived
 	Seq, End uint64
 	Epoch    uint32
 	Kind     Kind
