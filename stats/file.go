@@ -172,7 +172,9 @@ type Block struct {
 
 	// By the sampler, with the file's lock.
 	last        []uint64       // the counters as they were at its last turn
-	grown       int64          // when a counter with onset grew last
+	grown       int64          // when the counter with onset grew last
+	growing     bool           // the journal has its onset, and not its end
+	onsetValue  uint64         // what it was before its onset
 	places      map[string]int // of the host's counters, by name
 	rows        []*Counter     // of counters that the block names
 	rowNames    []string       // and their names

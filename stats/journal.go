@@ -12,7 +12,7 @@ type EventKind uint8
 const (
 	EventDrop     EventKind = iota // something was lost; the text begins with the counter
 	EventPollGap                   // more than 100 µs passed between two polls without a sleep
-	EventPath                      // a socket's packets travel another way
+	EventPath                      // a socket's packets travel another way; with a counter's name: it began to grow, and with OnsetEnd: it ended
 	EventLink                      // a link came, went or changed
 	EventJoin                      // a socket joined a group
 	EventLeave                     // a socket left a group

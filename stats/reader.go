@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -330,14 +332,17 @@ type Event struct {
 	Time   time.Time `json:"time"`
 	Kind   string    `json:"kind"`
 	Count  uint64    `json:"count"`
-	Of     string    `json:"of,omitempty"` // section and index of the block: "ring 3"
+	Of     string    `json:"of,omitempty"`    // section and index of the block: "ring 3"
+	About  string    `json:"about,omitempty"` // the socket "fd=9 10.0.0.1:5000", or the poller by its name; empty once the block is closed
 	Text   string    `json:"text"`
 }
 
-// Events are the entries of the journal, the oldest first. One that was being written when the process was killed is missing.
+// Events are the entries of the journal in the order of their times, the oldest first; numbers are in the order of writing, which differs where
+// an entry is about something earlier. One that was being written when the process was killed is missing.
 func (r *Reader) Events() []Event {
 	l := &r.description.Journal
 	var list []Event
+	about := r.subjects()
 	end := r.load64(headEvents)
 	for n := end - min(end, uint64(l.Capacity)); n < end; n++ {
 		at := l.Offset + int(n%uint64(l.Capacity))*l.Words
@@ -350,11 +355,41 @@ func (r *Reader) Events() []Event {
 		}
 		if of := r.load64(at + eventSubject); of != 0 && of>>32 < uint64(len(r.description.Sections)) {
 			e.Of = fmt.Sprintf("%s %d", r.description.Sections[of>>32].Name, of&(1<<32-1))
+			if x := about[e.Of]; !x.since.After(e.Time) { // else the block stood for something else at that time
+				e.About = x.name
+			}
 		}
 		length := min(int(r.load64(at+eventText)), 8*(l.Words-eventHeader))
 		e.Text = string(r.memory.Bytes()[8*(at+eventHeader) : 8*(at+eventHeader)+max(length, 0)])
 		if r.load64(at+eventSequence) == n+1 {
 			list = append(list, e)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b Event) int { return a.Time.Compare(b.Time) })
+	return list
+}
+
+// subject is what a block stands for since it was opened.
+type subject struct {
+	name  string
+	since time.Time
+}
+
+// subjects are those of the open blocks, by section and index as Event.Of has them.
+func (r *Reader) subjects() map[string]subject {
+	list := map[string]subject{}
+	pollers := map[int]string{}
+	for _, section := range []string{Pollers, Drops, Drivers, Rings, Sockets} {
+		for _, v := range r.Blocks(section) {
+			name := pollers[v.Parent]
+			switch section {
+			case Pollers:
+				name = v.Info["name"]
+				pollers[v.Index] = name
+			case Sockets:
+				name = strings.TrimSpace(fmt.Sprintf("fd=%d %s", v.ID, v.Info["local"]))
+			}
+			list[fmt.Sprintf("%s %d", section, v.Index)] = subject{name, v.Opened}
 		}
 	}
 	return list

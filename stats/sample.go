@@ -9,8 +9,11 @@ import (
 const (
 	tick         = 10 * time.Millisecond // how exact the times of drops are in the journal
 	ticksPerTurn = 100                   // ticks between samples
-	onsetPause   = time.Second           // a counter that has not grown for so long begins to grow
+	onsetPause   = time.Second           // a counter that has not grown for so long does not grow any more
 )
+
+// OnsetEnd is behind the counter's name in the text of the EventPath with which a growth ends, see EventPath.
+const OnsetEnd = " ended"
 
 // The words in front of a sample's columns.
 const (
@@ -26,6 +29,7 @@ type sampler struct {
 	file    *File
 	onTick  atomic.Pointer[func(second bool)]
 	turn    int    // of steps
+	ticked  int64  // when the step before was
 	last    int64  // end of the last sample
 	ended   uint64 // the interval that has ended: the epoch of peaks in the next sample
 	columns []column
@@ -98,6 +102,7 @@ func (s *sampler) step(now int64) {
 	f := s.file
 	atomic.StoreUint64(&f.head[headTick], uint64(now))
 	s.eachBlock(s.lookAtTime(now))
+	s.ticked = now
 	switch s.turn % ticksPerTurn {
 	case 0:
 		s.ended = f.head[headEpoch]
@@ -136,16 +141,31 @@ func (s *sampler) lookAtTime(now int64) func(*Block) {
 
 // lookAt is findLosses at the present time, for a block that is being closed; nothing while the file has no sampler yet. With the lock.
 func (s *sampler) lookAt(b *Block) {
-	if s != nil {
-		s.findLosses(b, time.Now().UnixNano())
+	if s == nil {
+		return
+	}
+	s.findLosses(b, time.Now().UnixNano())
+	if !b.growing {
+		return
+	}
+	at := 0
+	for i := range b.section.layout.Counters {
+		row := &b.section.layout.Counters[i]
+		if row.onset {
+			s.endOnset(b, at, row)
+		}
+		at += row.Words()
 	}
 }
 
 // findLosses compares a block's counters of losses with what they were at the last call, and writes an EventDrop for each that has grown. With
-// the lock.
+// the lock. Counters that a block names are those of drivers, which store them when the step before asks for it: their losses are from then.
 func (s *sampler) findLosses(b *Block, now int64) {
 	l := b.section.layout
 	if l.Names > 0 {
+		if s.ticked != 0 {
+			now = s.ticked
+		}
 		for i, row := range b.namedRows() {
 			v := atomic.LoadUint64(&b.counters[i])
 			if b.rowsVersion&1 != 0 || atomic.LoadUint64(&b.words[blockInfo]) != b.rowsVersion {
@@ -179,16 +199,25 @@ func (s *sampler) findLosses(b *Block, now int64) {
 	}
 }
 
-// lookForOnset writes an event if a counter grows that had not grown for onsetPause. b.grown is when it grew last.
+// lookForOnset writes an event when a counter begins to grow, and one when it has not grown for onsetPause: its time is that of the last growth,
+// its count how much the counter has grown from the onset on.
 func (s *sampler) lookForOnset(b *Block, at int, row *Counter, now int64) {
-	v := atomic.LoadUint64(&b.counters[at])
-	if v <= b.last[at] {
-		return
+	switch v := atomic.LoadUint64(&b.counters[at]); {
+	case v > b.last[at]:
+		if !b.growing {
+			b.growing, b.onsetValue = true, b.last[at]
+			s.file.noteAt(now, EventPath, b, v-b.last[at], row.Name)
+		}
+		b.last[at], b.grown = v, now
+	case b.growing && now-b.grown > int64(onsetPause):
+		s.endOnset(b, at, row)
 	}
-	if now-b.grown > int64(onsetPause) {
-		s.file.noteAt(now, EventPath, b, v-b.last[at], row.Name)
-	}
-	b.last[at], b.grown = v, now
+}
+
+// endOnset writes the event with which a counter's growth ends.
+func (s *sampler) endOnset(b *Block, at int, row *Counter) {
+	b.growing = false
+	s.file.noteAt(b.grown, EventPath, b, b.last[at]-b.onsetValue, row.Name+OnsetEnd)
 }
 
 // name is the name of counter i, of a block that names its counters.

@@ -2,6 +2,7 @@ package stats
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -89,9 +90,12 @@ func TestLossesAreInTheJournal(t *testing.T) {
 	drops.Counters()[word(Drops, "udp.budget")] = 5
 	run(3)
 	drops.Counters()[word(Drops, "udp.budget")] = 6
-	drops.Close()
+	drops.Close() // now, which is before the times that the sampler was given
+	events := r.Events()
+	require.True(t, slices.IsSortedFunc(events, func(a, b Event) int { return a.Time.Compare(b.Time) }))
+	slices.SortFunc(events, func(a, b Event) int { return int(a.Number) - int(b.Number) })
 	var list []string
-	for _, e := range r.Events() {
+	for _, e := range events {
 		list = append(list, fmt.Sprint(e.Kind, " ", e.Of, " ", e.Count, " ", e.Text))
 	}
 	require.Equal(t, []string{"drop drop 1 3 udp.budget", "drop driver 1 7 eth0/2.xdp.rx_ring_full", "drop drop 1 2 udp.budget", "drop drop 1 1 udp.budget"}, list)
@@ -165,7 +169,7 @@ func TestEveryCounterIsToldInFull(t *testing.T) {
 	}
 }
 
-// The journal tells when packets begin to come through the kernel, not that they go on to.
+// The journal tells when packets begin to come through the kernel, and, a second after the last of them, when that ended and how many came.
 func TestPacketsThroughTheKernelAreInTheJournal(t *testing.T) {
 	f, run, r := still(t)
 	s := f.Open(Sockets, nil, 7)
@@ -178,9 +182,13 @@ func TestPacketsThroughTheKernelAreInTheJournal(t *testing.T) {
 	run(2 * ticksPerTurn)
 	s.Counters()[at] += 5
 	run(1)
+	s.Close()
 	var list []string
-	for _, e := range r.Events() {
+	events := r.Events()
+	for _, e := range events {
 		list = append(list, fmt.Sprint(e.Kind, " ", e.Of, " ", e.Count, " ", e.Text))
 	}
-	require.Equal(t, []string{"path socket 1 1 kernel_packets", "path socket 1 5 kernel_packets"}, list)
+	require.Equal(t, []string{"path socket 1 1 kernel_packets", "path socket 1 300 kernel_packets ended", "path socket 1 5 kernel_packets",
+		"path socket 1 5 kernel_packets ended"}, list)
+	require.Equal(t, 299*tick, events[1].Time.Sub(events[0].Time), "until the last one came")
 }

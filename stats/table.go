@@ -25,7 +25,7 @@ type Counter struct {
 	Kernel string `json:"kernel,omitempty"` // the kernel's name for the same
 	Loss   bool   `json:"loss,omitempty"`   // what it counts is lost: the journal tells when it moves
 
-	onset  bool // the journal tells when it begins to grow, after a second in which it did not: an EventPath
+	onset  bool // the journal tells when it begins to grow, and when it ends, by an EventPath each; of a section one at most
 	ofLink bool // of a link or a steering program: samples have it for each queue or interface, see copyLinkCounters
 }
 

@@ -133,6 +133,8 @@ const (
 
 // Note writes an event into the journal that xtstat shows: count says how often or how much, text what happened, in a line. It takes no lock and
 // does not allocate; without published statistics it does nothing. Any goroutine.
+//
+// A text of NoteFeedGap with " since 25ms:" says how long ago the last packet in front of the gap came: "xtstat why" tells when it began.
 func (e *Engine) Note(kind NoteKind, count uint64, text string) {
 	e.recorder.Note(text, kind == NoteFeedGap)
 	if e.stats == nil {

@@ -3,6 +3,7 @@ package live
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/socketxtreme/socketxtreme/examples/feedhandler/handler"
 	"github.com/socketxtreme/socketxtreme/feed"
@@ -18,7 +19,8 @@ func (l *Live) journal(lines []Line, more func(*handler.Channel, *feed.Event)) f
 		of := fmt.Sprintf("%s %d-%d", c.Name(), e.Seq, e.End-1)
 		switch e.Kind {
 		case feed.Missed:
-			l.engine.Note(xtreme.NoteFeedGap, e.End-e.Seq, fmt.Sprintf("%s missing on %s: %v", of, all, e.Cause))
+			since := max(time.Duration(e.Time-e.Since), 0).Round(time.Microsecond)
+			l.engine.Note(xtreme.NoteFeedGap, e.End-e.Seq, fmt.Sprintf("%s missing on %s since %v: %v", of, all, since, e.Cause))
 		case feed.Filled:
 			by := "recovery"
 			if int(e.Line) < len(names) {
