@@ -76,6 +76,6 @@ func WriteSocket(w io.Writer, v *View, suffix string) {
 		active = true
 	}
 	if !active {
-		fmt.Fprintln(w, "Rx and Tx where not active") // as vma_stats has it
+		fmt.Fprintln(w, "Rx and Tx were not active: nothing was received or sent")
 	}
 }

@@ -64,7 +64,7 @@ func TestClosedSocketsAreWrittenToTheStatsFile(t *testing.T) {
 					w.Contains(block, "Rx OS info: 20 / 20 / 0 / 0 [kilobytes/packets/eagains/errors]\n")
 				}
 				w.True(strings.HasPrefix(blocks[2], "\tFd=["+strconv.Itoa(idleFD)+"]\n"), blocks[2])
-				w.Contains(blocks[2], "Rx and Tx where not active\n")
+				w.Contains(blocks[2], "Rx and Tx were not active: nothing was received or sent\n")
 			})
 		}
 	})

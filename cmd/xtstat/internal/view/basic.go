@@ -110,13 +110,14 @@ type polling struct {
 	polls, hits       uint64
 	sleeps, errors    uint64
 	percent           float64
-	cpu               int
+	cpu               string // in percent; "-": not measured
 	gaps              uint64
 }
 
-// pollingOf sums the rings of a poller, and computes the share of time that it polled where the process measures its sleep.
+// pollingOf sums the rings of a poller, and computes the share of time that it polled where the process measures its sleep
+// (VMA_CPU_USAGE_STATS=1).
 func pollingOf(s *Snapshot, v *stats.View) polling {
-	p := polling{name: "poll[" + v.Info["name"] + "]", gaps: v.Value("poll_gaps")}
+	p := polling{name: "poll[" + v.Info["name"] + "]", gaps: v.Value("poll_gaps"), cpu: "-"}
 	for _, r := range s.children(stats.Rings, v.Index) {
 		if r.Info["kind"] == "offload" {
 			p.offloaded += r.Value("completions")
@@ -136,7 +137,7 @@ func pollingOf(s *Snapshot, v *stats.View) polling {
 		if s.Interval > 0 {
 			whole = 1
 		}
-		p.cpu = int(100*max(1-float64(v.Value("sleep_time"))/1e9/whole, 0) + 0.5)
+		p.cpu = fmt.Sprint(int(100*max(1-float64(v.Value("sleep_time"))/1e9/whole, 0)+0.5), "%")
 	}
 	return p
 }
@@ -147,7 +148,7 @@ func (l *Lines) poller(s *Snapshot, v *stats.View) {
 	if p.polls == 0 {
 		return
 	}
-	fmt.Fprintf(l.W, "%-8s%-2s %-9s%d%-1s%d %-12s %-9s%-5d %-7s%-4d %-5s%-2.2f%-3s %-5s%d%-1s\n", p.name, s.suffix(), "Rx Ready:", p.kernel, "/", p.offloaded,
-		"[os/offload]", "Timeouts:", p.sleeps, "Errors:", p.errors, "Poll:", p.percent, "%", "Polling CPU:", p.cpu, "%")
+	fmt.Fprintf(l.W, "%-8s%-2s %-9s%d%-1s%d %-12s %-9s%-5d %-7s%-4d %-5s%-2.2f%-3s %-5s%s\n", p.name, s.suffix(), "Rx Ready:", p.kernel, "/", p.offloaded,
+		"[os/offload]", "Timeouts:", p.sleeps, "Errors:", p.errors, "Poll:", p.percent, "%", "Polling CPU:", p.cpu)
 	l.lines++
 }

@@ -60,7 +60,10 @@ func fullPoller(w io.Writer, s *Snapshot, v *stats.View) {
 	if p.polls == 0 {
 		return
 	}
-	fmt.Fprintf(w, "%s\t%s\nPolling CPU%s:%d%%\n", rule, p.name, s.suffix(), p.cpu)
+	if p.cpu == "-" {
+		p.cpu = " not measured (VMA_CPU_USAGE_STATS=1 has it measured)"
+	}
+	fmt.Fprintf(w, "%s\t%s\nPolling CPU%s:%s\n", rule, p.name, s.suffix(), p.cpu)
 	fmt.Fprintf(w, "Rx fds ready: %d / %d [os/offload]%s\n", p.kernel, p.offloaded, s.suffix())
 	fmt.Fprintf(w, "Polls [miss/hit]%s: %d / %d (%2.2f%%)\n", s.suffix(), p.polls-min(p.hits, p.polls), p.hits, p.percent)
 	if p.sleeps > 0 {
@@ -129,7 +132,7 @@ func ring(w io.Writer, s *Snapshot, v *stats.View) {
 func feed(w io.Writer, s *Snapshot, v *stats.View) {
 	n := v.Value
 	fmt.Fprintf(w, "%s\tFEED=[%s]\n", rule, v.Info["feed"])
-	fmt.Fprintf(w, "Delivered: %d / %d / %d / %d [messages/gaps/recovered/given up]%s, next %d\n", n("delivered_messages"), n("gaps"), n("recovered_messages"),
+	fmt.Fprintf(w, "Delivered: %d / %d / %d / %d [messages/gaps/came late/given up]%s, next %d\n", n("delivered_messages"), n("gaps"), n("recovered_messages"),
 		n("unrecovered_messages"), s.suffix(), n("next_sequence"))
 	for _, x := range s.children(stats.Lines, v.Index) {
 		state := ""
@@ -137,7 +140,7 @@ func feed(w io.Writer, s *Snapshot, v *stats.View) {
 			state = ", silent"
 		}
 		n := x.Value
-		fmt.Fprintf(w, "Line %s: %d / %d / %d / %d / %d / %d [packets/first/duplicates/gaps/lost/recovered]%s, last %d%s\n", x.Info["line"], n("segments"),
+		fmt.Fprintf(w, "Line %s: %d / %d / %d / %d / %d / %d [packets/brought first/duplicates/gaps/lost/filled gaps of the feed]%s, last %d%s\n", x.Info["line"], n("segments"),
 			n("first_messages"), n("duplicate_messages"), n("gaps"), n("lost_messages"), n("filled_messages"), s.suffix(), n("last_sequence"), state)
 	}
 }
