@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/socketxtreme/socketxtreme/stats"
 )
@@ -17,24 +17,31 @@ import (
 func newEventsCommand() *cobra.Command {
 	var t target
 	var w window
-	var kinds []string
+	var which eventChoice
 	c := &cobra.Command{
 		Use:   "events",
 		Short: "Shows the journal of a process: drops, gaps, paths, memberships, also of one that has ended",
 		Args:  usageArgs(cobra.NoArgs),
-		RunE:  func(c *cobra.Command, _ []string) error { return events(c, &t, &w, kinds) },
+		RunE:  func(c *cobra.Command, _ []string) error { return events(c, &t, &w, &which) },
 	}
 	t.flags(c.Flags())
-	w.flags(c.Flags(), 2*time.Second)
-	c.Flags().StringSliceVar(&kinds, "kind", nil, "only these kinds: drop, poll_gap, path, link, join, leave, feed_gap, recovery, zero, note")
+	w.flags(c.Flags(), 2*time.Second, 0)
+	c.Flags().BoolVarP(&which.all, "all", "a", false, "a line for each gap between polls; without it gaps that follow each other are one")
+	c.Flags().StringSliceVar(&which.kinds, "kind", nil, "only these kinds: drop, poll_gap, path, link, join, leave, feed_gap, recovery, zero, note")
 	return c
+}
+
+// eventChoice says which events of a window are written, and how.
+type eventChoice struct {
+	kinds []string // none: all
+	all   bool     // a line for each gap between polls
 }
 
 // endOfTime is behind all events.
 var endOfTime = time.Unix(1<<40, 0)
 
-// events prints the events of the process's journal that the window and the kinds select (no kinds: all), the oldest first.
-func events(c *cobra.Command, t *target, w *window, kinds []string) error {
+// events prints the events of the process's journal that the window and the kinds select, the oldest first.
+func events(c *cobra.Command, t *target, w *window, which *eventChoice) error {
 	if err := w.check(); err != nil {
 		return err
 	}
@@ -47,24 +54,31 @@ func events(c *cobra.Command, t *target, w *window, kinds []string) error {
 	if err != nil {
 		return err
 	}
-	for _, k := range kinds {
+	for _, k := range which.kinds {
 		if !slices.Contains(r.Description().Kinds, k) {
 			return usageError{fmt.Errorf("kind %q: the process has %v", k, r.Description().Kinds)}
 		}
 	}
 	from, to := time.Time{}, endOfTime
-	if w.at != "" {
+	if w.isGiven() {
 		if from, to, err = w.bounds(p); err != nil {
 			return err
 		}
 	}
-	return writeEvents(c.OutOrStdout(), r, from, to, kinds, t.json)
+	return writeEvents(c.OutOrStdout(), r, from, to, which, t.json)
 }
 
-// writeEvents writes the events between two times, of some kinds (none: all), the oldest first.
-func writeEvents(out io.Writer, r *stats.Reader, from, to time.Time, kinds []string, asJSON bool) error {
+// How times are printed: of an event, and inside of its line.
+const (
+	eventLayout = "2006-01-02 15:04:05.000000"
+	timeLayout  = "15:04:05.000"
+)
+
+// writeEvents writes the events between two times, the oldest first. JSON has a line for each.
+func writeEvents(out io.Writer, r *stats.Reader, from, to time.Time, which *eventChoice, asJSON bool) error {
+	fold := gapFold{out: out}
 	for _, e := range r.Events() {
-		if e.Time.Before(from) || e.Time.After(to) || len(kinds) > 0 && !slices.Contains(kinds, e.Kind) {
+		if e.Time.Before(from) || e.Time.After(to) || len(which.kinds) > 0 && !slices.Contains(which.kinds, e.Kind) {
 			continue
 		}
 		if asJSON {
@@ -73,12 +87,23 @@ func writeEvents(out io.Writer, r *stats.Reader, from, to time.Time, kinds []str
 			}
 			continue
 		}
-		fmt.Fprintf(out, "%s %-9s %s\n", e.Time.Format("2006-01-02 15:04:05.000000"), e.Kind, sentence(&e))
+		if !which.all && fold.add(&e) {
+			continue
+		}
+		fold.flush()
+		writeEvent(out, &e)
 	}
+	fold.flush()
 	return nil
 }
 
-// sentence is an event in words: for a drop the counter, how much it grew and what it means; for a gap its length; then the block.
+// writeEvent writes an event as a line.
+func writeEvent(out io.Writer, e *stats.Event) {
+	fmt.Fprintf(out, "%s %-9s %s\n", e.Time.Format(eventLayout), e.Kind, sentence(e))
+}
+
+// sentence is an event in words: for a drop the counter, how much it grew and what it means; for a gap its length; then what it
+// happened to.
 func sentence(e *stats.Event) string {
 	text := e.Text
 	switch e.Kind {
@@ -92,73 +117,20 @@ func sentence(e *stats.Event) string {
 		}
 	case stats.EventPollGap.String():
 		text = fmt.Sprintf("%v between two polls of %s", time.Duration(e.Count), text)
+	case stats.EventPath.String():
+		switch counter, ended := strings.CutSuffix(e.Text, stats.OnsetEnd); {
+		case counter != "kernel_packets":
+		case ended:
+			text = fmt.Sprintf("%s: the last of %d packets of an offloaded socket that came through the kernel", text, e.Count)
+		default:
+			text = fmt.Sprintf("%s +%d: packets of an offloaded socket begin to come through the kernel", text, e.Count)
+		}
 	}
-	if e.Of != "" {
+	switch { // a join, a leave and a path name the socket themselves
+	case e.About != "" && !strings.Contains(text, e.About) && !strings.Contains(text, " fd="):
+		text += " (" + e.About + ")"
+	case e.About == "" && e.Of != "":
 		text += " (" + e.Of + ")"
 	}
 	return text
-}
-
-// window is a time and how much around it.
-type window struct {
-	at     string
-	around time.Duration
-}
-
-func (w *window) flags(f *pflag.FlagSet, around time.Duration) {
-	f.StringVar(&w.at, "at", "", "around this time: 09:30:00, 09:30:00.25, or with a date 2006-01-02T09:30:00")
-	f.DurationVar(&w.around, "window", around, "how much before and after it; without --at, before now or the end of the process")
-}
-
-// openWindow opens the file of the process, and says from when to when the window goes in it.
-func (t *target) openWindow(w *window) (r *stats.Reader, from, to time.Time, err error) {
-	if err = w.check(); err != nil {
-		return nil, from, to, err
-	}
-	if r, err = t.open(); err != nil {
-		return nil, from, to, err
-	}
-	p, err := r.Process()
-	if err == nil {
-		from, to, err = w.bounds(p)
-	}
-	if err != nil {
-		_ = r.Close()
-		return nil, from, to, err
-	}
-	return r, from, to, nil
-}
-
-// check says what is wrong with the window, before a process is looked for.
-func (w *window) check() error {
-	if _, _, err := w.bounds(stats.Process{}); err != nil {
-		return usageError{err}
-	}
-	return nil
-}
-
-// bounds is the window's begin and end, of a window that was checked. A time of day is the last one there was while the process ran.
-func (w *window) bounds(p stats.Process) (from, to time.Time, err error) {
-	if w.around < 0 {
-		return from, to, fmt.Errorf("window %v: want 0 or more", w.around)
-	}
-	if w.at == "" {
-		return p.Last.Add(-w.around), p.Last.Add(time.Second), nil
-	}
-	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02 15:04:05"} {
-		if t, e := time.ParseInLocation(layout, w.at, time.Local); e == nil {
-			return t.Add(-w.around), t.Add(w.around), nil
-		}
-	}
-	for _, layout := range []string{"15:04:05", "15:04"} {
-		if t, e := time.ParseInLocation(layout, w.at, time.Local); e == nil {
-			y, m, d := p.Last.Date()
-			t = time.Date(y, m, d, t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), time.Local)
-			if t.After(p.Last.Add(w.around)) {
-				t = t.AddDate(0, 0, -1)
-			}
-			return t.Add(-w.around), t.Add(w.around), nil
-		}
-	}
-	return from, to, fmt.Errorf("time %q: want 09:30:00, 09:30:00.25, or 2006-01-02T09:30:00", w.at)
 }

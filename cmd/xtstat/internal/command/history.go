@@ -22,7 +22,7 @@ func newHistoryCommand() *cobra.Command {
 		RunE:  func(c *cobra.Command, _ []string) error { return history(c, &t, &w) },
 	}
 	t.flags(c.Flags())
-	w.flags(c.Flags(), time.Minute)
+	w.flags(c.Flags(), time.Minute, time.Minute)
 	return c
 }
 

@@ -228,7 +228,7 @@ func (x *report) past() {
 		asJSON bool
 	}{{".txt", false}, {".jsonl", true}} {
 		x.add("history"+f.name, "xtstat history: second by second", func(w io.Writer) error { return writeHistory(w, x.reader, from, endOfTime, f.asJSON) })
-		x.add("events"+f.name, "xtstat events: the journal", func(w io.Writer) error { return writeEvents(w, x.reader, from, endOfTime, nil, f.asJSON) })
+		x.add("events"+f.name, "xtstat events: the journal", func(w io.Writer) error { return writeEvents(w, x.reader, from, endOfTime, &eventChoice{all: true}, f.asJSON) })
 	}
 	x.add("why.txt", "xtstat why: what was lost in the last quarter of an hour, where and why", func(w io.Writer) error {
 		samples := x.reader.Samples()

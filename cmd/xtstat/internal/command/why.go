@@ -22,7 +22,7 @@ func newWhyCommand() *cobra.Command {
 		RunE:  func(c *cobra.Command, _ []string) error { return explain(c, &t, &w) },
 	}
 	t.flags(c.Flags())
-	w.flags(c.Flags(), 2*time.Second)
+	w.flags(c.Flags(), 2*time.Second, time.Minute)
 	return c
 }
 
