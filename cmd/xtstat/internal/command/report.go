@@ -16,7 +16,6 @@ import (
 
 	"github.com/socketxtreme/socketxtreme/cmd/xtstat/internal/doctor"
 	"github.com/socketxtreme/socketxtreme/cmd/xtstat/internal/view"
-	"github.com/socketxtreme/socketxtreme/cmd/xtstat/internal/why"
 	"github.com/socketxtreme/socketxtreme/stats"
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
@@ -228,7 +227,9 @@ func (x *report) past() {
 		asJSON bool
 	}{{".txt", false}, {".jsonl", true}} {
 		x.add("history"+f.name, "xtstat history: second by second", func(w io.Writer) error { return writeHistory(w, x.reader, from, endOfTime, f.asJSON) })
-		x.add("events"+f.name, "xtstat events: the journal", func(w io.Writer) error { return writeEvents(w, x.reader, from, endOfTime, &eventChoice{all: true}, f.asJSON) })
+		x.add("events"+f.name, "xtstat events: the journal", func(w io.Writer) error {
+			return writeEvents(w, x.reader, from, endOfTime, &eventChoice{all: true}, f.asJSON)
+		})
 	}
 	x.add("why.txt", "xtstat why: what was lost in the last quarter of an hour, where and why", func(w io.Writer) error {
 		samples := x.reader.Samples()
@@ -236,7 +237,7 @@ func (x *report) past() {
 			return errors.New("the process has no sample yet")
 		}
 		begin, end := samples[0].Time.Add(-samples[0].Interval), samples[len(samples)-1].Time
-		writeFindings(w, why.Explain(why.Gather(samples, x.reader.Events(), begin, end)), begin, end)
+		writeFindings(w, findings(x.reader, samples, begin, end), begin, end)
 		return nil
 	})
 }

@@ -4,11 +4,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/socketxtreme/socketxtreme/cmd/xtstat/internal/why"
+	"github.com/socketxtreme/socketxtreme/stats"
 )
 
 // newWhyCommand makes "why": what was lost at a time, where and why.
@@ -26,14 +29,14 @@ func newWhyCommand() *cobra.Command {
 	return c
 }
 
-// explain prints the findings of the window, those of a loss first.
+// explain prints the findings of the window in the order of why.Explain.
 func explain(c *cobra.Command, t *target, w *window) error {
 	r, from, to, err := t.openWindow(w)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	list := why.Explain(why.Gather(r.Samples(), r.Events(), from, to))
+	list := findings(r, r.Samples(), from, to)
 	if t.json {
 		for i := range list {
 			if err := json.NewEncoder(c.OutOrStdout()).Encode(&list[i]); err != nil {
@@ -46,11 +49,35 @@ func explain(c *cobra.Command, t *target, w *window) error {
 	return nil
 }
 
-// writeFindings writes what why has found between two times: for each finding place, time, count and cause, and below them the evidence.
+// findings are what why finds out of a window.
+func findings(r *stats.Reader, samples []stats.Sample, from, to time.Time) []why.Finding {
+	e := why.Gather(samples, r.Events(), from, to)
+	for _, v := range r.Blocks(stats.Sockets) {
+		for g := range strings.SplitSeq(v.Info["groups"], ",") {
+			if g = strings.Replace(g, "<", " from ", 1); g != "" && !slices.Contains(e.Joined, g) {
+				e.Joined = append(e.Joined, g)
+			}
+		}
+	}
+	return why.Explain(e)
+}
+
+// writeFindings writes what why has found between two times: for each finding its number, from which one it follows,
+// place, time, count and cause, and below them the evidence.
 func writeFindings(out io.Writer, list []why.Finding, from, to time.Time) {
 	fmt.Fprintf(out, "from %s to %s\n", from.Format("2006-01-02 15:04:05.000"), to.Format("15:04:05.000"))
+	if s := why.Summary(list); s != "" {
+		fmt.Fprintf(out, "%s\n", s)
+	}
 	for i := range list {
 		f := &list[i]
+		place := string(f.Place)
+		switch {
+		case f.BecauseOf > 0 && f.Place == why.Unknown:
+			place = fmt.Sprintf("perhaps because of %d", f.BecauseOf)
+		case f.BecauseOf > 0:
+			place = fmt.Sprintf("because of %d, %s", f.BecauseOf, f.Place)
+		}
 		count := ""
 		if f.Count > 0 {
 			count = fmt.Sprintf("%d %s: ", f.Count, f.Unit)
@@ -65,7 +92,7 @@ func writeFindings(out io.Writer, list []why.Finding, from, to time.Time) {
 		case !f.Since.IsZero():
 			at = fmt.Sprintf("between %s and %s ", f.Since.Format(layout), f.Until.Format(layout))
 		}
-		fmt.Fprintf(out, "\n%s: %s%s%s\n", f.Place, at, count, f.Cause)
+		fmt.Fprintf(out, "\n%d. %s: %s%s%s\n", f.Number, place, at, count, f.Cause)
 		for _, x := range f.Evidence {
 			fmt.Fprintf(out, "    %s\n", x)
 		}

@@ -1,6 +1,7 @@
 package why
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,18 +11,18 @@ import (
 	"github.com/socketxtreme/socketxtreme/stats"
 )
 
-// blameGap adds to a finding of something that was full because nobody polled the longest poll gap of that time and its cause, and places the
-// finding where the cause is. Without a gap the finding stays as it is.
+// blameGap is for a finding of something that was full because nobody polled: it puts the longest gap between polls of that time in front, with
+// its cause, and places the finding where the cause is. Without a gap the finding stays as it is.
 func (e *Evidence) blameGap(f *Finding) {
 	longest, cause, at := e.gap(f.begin(), f.end())
 	if longest == 0 {
 		return
 	}
-	if cause == "" {
-		cause = "the cause is not known"
+	f.Place, f.gapEnd = blame(cause), at
+	if cause == "" || cause == "unknown" {
+		cause = "for a reason that is not known"
 	}
-	f.Place = blame(cause)
-	f.Cause += fmt.Sprintf("; the loop did not poll for %v: %s", longest.Round(time.Microsecond), cause)
+	f.Cause = fmt.Sprintf("the loop did not poll for %v (%s), and %s", longest.Round(time.Microsecond), cause, f.Cause)
 	f.Evidence = append(f.Evidence, fmt.Sprintf("poll gap of %v until %s", longest.Round(time.Microsecond), at.Format("15:04:05.000000")))
 	if begin := at.Add(-longest); !f.Time.IsZero() && begin.Before(f.Time) {
 		f.Time = begin
@@ -33,7 +34,7 @@ func wholeRing(e *Evidence) []Finding {
 	list := e.losses(counter{stats.Host, "xdp.rx_ring_full"}, counter{stats.Host, "memory.rx_ring_full"})
 	for i := range list {
 		f := &list[i]
-		f.Place, f.Cause, f.Unit = Ring, "the ring was full", "frames"
+		f.kind, f.Place, f.Cause, f.Unit = aboutRing, Ring, "the ring was full", "frames"
 		e.blameGap(f)
 	}
 	return list
@@ -44,7 +45,7 @@ func noBuffers(e *Evidence) []Finding {
 	list := e.losses(counter{stats.Host, "xdp.rx_dropped"}, counter{stats.Host, "memory.rx_no_buffer"}, counter{stats.Drivers, "stack.no_buffer"})
 	for i := range list {
 		f := &list[i]
-		f.Unit = "frames"
+		f.kind, f.Unit = aboutRing, "frames"
 		used, all := e.most(f, "poller.buffers_used_peak"), e.most(f, "poller.buffers")
 		if len(list) == 1 {
 			_, empty := e.delta(stats.Host, "xdp.rx_fill_ring_empty_descs")
@@ -91,9 +92,14 @@ func stackDrops(e *Evidence) (found []Finding) {
 			if x, ok := reasons[row.Name]; ok {
 				f.Place, f.Cause = x.place, row.Name+": "+x.means
 			}
+			if row.Name == "udp.group_not_joined" || row.Name == "ipv4.not_ours" {
+				f.kind = aboutUnwanted
+			}
 			if row.Name == "udp.budget" {
-				f.Evidence = append(f.Evidence, fmt.Sprintf("sockets held at most %d bytes, and %d packets waited in their queues, when a sample was taken",
-					e.most(&f, "socket.held_bytes"), e.most(&f, "socket.queued_packets")))
+				f.Evidence = append(f.Evidence, e.droppingSockets(&f)...)
+				if held, queued := e.most(&f, "socket.held_bytes"), e.most(&f, "socket.queued_packets"); held+queued > 0 {
+					f.Evidence = append(f.Evidence, fmt.Sprintf("sockets held %d bytes, and %d packets waited in their queues, when a sample was taken", held, queued))
+				}
 				if longest, cause, at := e.gap(f.begin(), f.end()); longest > 0 {
 					f.Evidence = append(f.Evidence, fmt.Sprintf("poll gap of %v until %s: %s", longest, at.Format("15:04:05.000000"), cause))
 				}
@@ -102,6 +108,22 @@ func stackDrops(e *Evidence) (found []Finding) {
 		}
 	}
 	return found
+}
+
+// droppingSockets names the sockets that have dropped datagrams for want of room at the time of a finding. Their counts are in the journal some
+// tenths of a second later.
+func (e *Evidence) droppingSockets(f *Finding) (evidence []string) {
+	count := map[string]uint64{}
+	for i := range e.Events {
+		x := &e.Events[i]
+		if x.Kind == stats.EventDrop.String() && x.Text == "drops" && !x.Time.Before(f.begin().Add(-late)) && !x.Time.After(f.end().Add(time.Second)) {
+			count[cmp.Or(x.About, x.Of)] += x.Count
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(count)) {
+		evidence = append(evidence, fmt.Sprintf("socket %s: drops +%d", name, count[name]))
+	}
+	return evidence
 }
 
 // otherRings: datagrams lost on their way from one ring to another.
@@ -138,7 +160,7 @@ func kernelSockets(e *Evidence) (found []Finding) {
 			_, more := e.delta(stats.Host, c)
 			f.Evidence = append(f.Evidence, more...)
 		}
-		f.Place, f.Cause, f.Unit = Socket, "the kernel's receive buffer of the socket was full: it is read too slowly", "datagrams"
+		f.kind, f.Place, f.Cause, f.Unit = aboutKernel, Socket, "the kernel's receive buffer of the socket was full: it is read too slowly", "datagrams"
 		e.blameGap(&f)
 		if f.Place == Ring { // the gap has no cause outside the program: here the socket's buffer was full, not a ring
 			f.Place = Socket
@@ -148,15 +170,21 @@ func kernelSockets(e *Evidence) (found []Finding) {
 	return found
 }
 
-// diverted is when packets of an offloaded socket began to come through the kernel, at a time; zero: the journal does not say.
-func (e *Evidence) diverted(from, to time.Time) time.Time {
+// diverted are the times between which packets of offloaded sockets came through the kernel, as the journal has them, and how many; zero: the
+// journal has no begin, or no end.
+func (e *Evidence) diverted(from, to time.Time) (begin, end time.Time, packets uint64) {
 	for i := range e.Events {
 		x := &e.Events[i]
-		if x.Kind == stats.EventPath.String() && x.Text == "kernel_packets" && !x.Time.Before(from) && !x.Time.After(to) {
-			return x.Time
+		counter, ended := strings.CutSuffix(x.Text, stats.OnsetEnd)
+		switch {
+		case x.Kind != stats.EventPath.String() || counter != "kernel_packets" || x.Time.Before(from):
+		case ended && !begin.IsZero():
+			end, packets = x.Time, packets+x.Count
+		case !ended && !x.Time.After(to) && begin.IsZero():
+			begin = x.Time
 		}
 	}
-	return time.Time{}
+	return begin, end, packets
 }
 
 // unservedQueues: claimed frames that came by a queue of the card that no ring serves. The kernel has them; they are late, not lost, unless its
@@ -166,12 +194,22 @@ func unservedQueues(e *Evidence) []Finding {
 	if n == 0 {
 		return nil
 	}
-	f := e.sampledAt(Finding{Place: Card, Cause: "frames came by a queue of the card that no ring serves: they take the way through the kernel", Count: n,
-		Unit: "frames", Evidence: evidence}, stats.Host, "steer.no_queue")
-	if f.Time = e.diverted(f.Since, f.Until); !f.Time.IsZero() {
-		f.Since = time.Time{}
+	f := e.sampledAt(Finding{kind: aboutQueue, Place: Card, Cause: "frames came by a queue of the card that no ring serves: they took the way through the " +
+		"kernel, late but not lost", Count: n, Unit: "frames", Evidence: evidence}, stats.Host, "steer.no_queue")
+	if begin, end, packets := e.diverted(f.Since.Add(-time.Second), f.Until); !begin.IsZero() {
+		f.Time, f.Since, f.Until = begin, time.Time{}, end
+		f.Evidence = append(f.Evidence, divertedEvidence(begin, end, packets))
 	}
 	return []Finding{f}
+}
+
+// divertedEvidence is what diverted has found, in words.
+func divertedEvidence(begin, end time.Time, packets uint64) string {
+	const layout = "15:04:05.000"
+	if end.IsZero() {
+		return fmt.Sprintf("journal: packets came through the kernel from %s on", begin.Format(layout))
+	}
+	return fmt.Sprintf("journal: %d packets came through the kernel, from %s to %s", packets, begin.Format(layout), end.Format(layout))
 }
 
 // memberships: a group was left, or, where the journal has no leave, the kernel has fewer groups on an interface than before.
@@ -181,7 +219,7 @@ func memberships(e *Evidence) (found []Finding) {
 		if x.Kind != stats.EventLeave.String() {
 			continue
 		}
-		f := Finding{Place: Application, Cause: "the program left a group: " + x.Text, Time: x.Time, Evidence: []string{"journal: leave " + x.Text}}
+		f := Finding{kind: aboutGroup, Place: Application, Cause: "the program left a group: " + x.Text, Time: x.Time, Evidence: []string{"journal: leave " + x.Text}}
 		for j := range e.Events[i:] {
 			if y := &e.Events[i+j]; y.Kind == stats.EventJoin.String() && y.Text == x.Text {
 				f.Until = y.Time
@@ -199,7 +237,7 @@ func memberships(e *Evidence) (found []Finding) {
 		if !strings.HasPrefix(name, stats.Host+".") || !strings.HasSuffix(name, ".groups") || e.Least[name] >= before {
 			continue
 		}
-		found = append(found, Finding{Place: Kernel, Cause: "a membership was lost: the kernel has fewer groups on the interface than before",
+		found = append(found, Finding{kind: aboutGroup, Place: Kernel, Cause: "a membership was lost: the kernel has fewer groups on the interface than before",
 			Count: before - e.Least[name], Unit: "groups", Since: e.From, Until: e.To, Evidence: []string{fmt.Sprintf("%s %d, before %d", name, e.Least[name], before)}})
 	}
 	return found
@@ -214,12 +252,12 @@ func programs(e *Evidence) (found []Finding) {
 			continue
 		}
 		n, evidence := e.delta(stats.Drivers, "offload.os_packets")
-		f := Finding{Place: Kernel, Cause: "the steering program was displaced, and packets take the way through the kernel: " + x.Text,
+		f := Finding{kind: aboutProgram, Place: Kernel, Cause: "the steering program was displaced, and packets take the way through the kernel: " + x.Text,
 			Count: n, Unit: "packets through the kernel", Time: x.Time, Evidence: append(evidence, "journal: link "+x.Text)}
 		const noticed = time.Second // at most, after which the driver finds that its program is gone
-		if at := e.diverted(x.Time.Add(-noticed), x.Time); !at.IsZero() {
-			f.Time = at
-			f.Evidence = append(f.Evidence, "journal: packets come through the kernel since "+at.Format("15:04:05.000000"))
+		if begin, end, packets := e.diverted(x.Time.Add(-noticed), x.Time); !begin.IsZero() {
+			f.Time, f.Until = begin, end
+			f.Evidence = append(f.Evidence, divertedEvidence(begin, end, packets))
 		}
 		found = append(found, f)
 	}
@@ -243,7 +281,7 @@ func links(e *Evidence) (found []Finding) {
 			found[n-1].Evidence = append(found[n-1].Evidence, "journal: link "+x.Text)
 			continue
 		}
-		f := Finding{Place: Card, Cause: "the interface carried nothing: " + x.Text, Time: x.Time, Evidence: []string{"journal: link " + x.Text}}
+		f := Finding{kind: aboutLink, Place: Card, Cause: "the interface carried nothing: " + x.Text, Time: x.Time, Evidence: []string{"journal: link " + x.Text}}
 		for j := range e.Events[i:] {
 			if y := &e.Events[i+j]; isLink(y, ": the interface was set up", ": the carrier is there", ": the interface came") &&
 				strings.HasPrefix(y.Text, name+":") {
@@ -273,19 +311,28 @@ func notDelivered(e *Evidence) (found []Finding) {
 	wanted := ip("InMcastPkts") // and not delivered:
 	wanted -= min(wanted, ip("InDelivers")-unicast)
 	ruled := min(in-out, wanted)
+	unwanted := "multicast for a group that no socket had joined here, or from a sender that its filter of sources refuses"
+	evidence := []string{fmt.Sprintf("ip.InReceives +%d", in), fmt.Sprintf("ip.InDelivers +%d", ip("InDelivers")), fmt.Sprintf("ip.InMcastPkts +%d", ip("InMcastPkts"))}
+	filtered := evidence
+	if slices.ContainsFunc(e.Joined, func(s string) bool { return strings.Contains(s, " from ") }) {
+		unwanted = "multicast from another sender than the filter of sources of its sockets lets pass, or for a group that no socket had joined here"
+		filtered = append(slices.Clone(evidence), "joined: "+strings.Join(e.Joined, ", "))
+	}
 	for _, x := range []struct {
-		place Place
-		count uint64
-		cause string
+		kind     kind
+		place    Place
+		count    uint64
+		cause    string
+		evidence []string
 	}{
-		{Kernel, ruled, "the kernel dropped packets for members of groups between IP and UDP without an error: a rule of the firewall (nft list ruleset)"},
-		{e.groupsPlace(), in - out - ruled, "the kernel dropped packets without an error: multicast for a group that no socket had joined here, or from a " +
-			"sender that its filter of sources refuses; or a rule of the firewall (xtstat -v 4 shows groups and sources, nft list ruleset rules)"},
+		{aboutLoss, Kernel, ruled, "the kernel dropped packets for members of groups between IP and UDP without an error: a rule of the firewall (nft list ruleset)",
+			evidence},
+		{aboutUnwanted, e.groupsPlace(), in - out - ruled, "the kernel dropped packets without an error: " + unwanted + "; or a rule of the firewall " +
+			"(xtstat -v 4 shows groups and sources, nft list ruleset rules)", filtered},
 	} {
 		if x.count > 0 {
-			found = append(found, e.sampledAt(Finding{Place: x.place, Cause: x.cause, Count: x.count, Unit: "packets",
-				Evidence: []string{fmt.Sprintf("ip.InReceives +%d", in), fmt.Sprintf("ip.InDelivers +%d", ip("InDelivers")),
-					fmt.Sprintf("ip.InMcastPkts +%d", ip("InMcastPkts"))}}, stats.Host, "ip.InReceives"))
+			found = append(found, e.sampledAt(Finding{kind: x.kind, Place: x.place, Cause: x.cause, Count: x.count, Unit: "packets", Evidence: x.evidence},
+				stats.Host, "ip.InReceives"))
 		}
 	}
 	return found
@@ -307,25 +354,38 @@ func kernelDrops(e *Evidence) (found []Finding) {
 	for _, x := range []struct {
 		counter, cause string
 		place          Place
+		kind           kind
 	}{
 		{"rx_otherhost_dropped", "frames had a VLAN tag for which there is no interface here, or another station's address: a switch or a card has put " +
-			"a tag in, or not taken it out", Card},
-		{"softnet.dropped", "the kernel's backlog between card and IP was full (net.core.netdev_max_backlog)", Kernel},
-		{"udp.InCsumErrors", "the UDP checksum was wrong: the sender or the network damages datagrams", Upstream},
-		{"ip.InHdrErrors", "the IPv4 header was wrong: the sender or the network damages packets", Upstream},
-		{"ip.InCsumErrors", "the IPv4 checksum was wrong: the sender or the network damages packets", Upstream},
-		{"ip.InNoRoutes", "no route, or the reverse path filter refused the sender (net.ipv4.conf.*.rp_filter)", Kernel},
-		{"ip.InDiscards", "the kernel discarded packets for want of memory", Kernel},
-		{"ip.ReasmFails", "fragments could not be put together: one was lost", Upstream},
-		{"udp.IgnoredMulti", "multicast that no socket wanted: none had joined the group here, or its filter of sources refused the sender", Socket},
-		{"udp.NoPorts", "no socket had the port", Socket},
+			"a tag in, or not taken it out", Card, aboutLoss},
+		{"udp.InCsumErrors", "the UDP checksum was wrong: the sender or the network damages datagrams", Upstream, aboutLoss},
+		{"ip.InHdrErrors", "the IPv4 header was wrong: the sender or the network damages packets", Upstream, aboutLoss},
+		{"ip.InCsumErrors", "the IPv4 checksum was wrong: the sender or the network damages packets", Upstream, aboutLoss},
+		{"ip.InNoRoutes", "no route, or the reverse path filter refused the sender (net.ipv4.conf.*.rp_filter)", Kernel, aboutLoss},
+		{"ip.InDiscards", "the kernel discarded packets for want of memory", Kernel, aboutLoss},
+		{"ip.ReasmFails", "fragments could not be put together: one was lost", Upstream, aboutLoss},
+		{"udp.IgnoredMulti", "multicast that no socket wanted: none had joined the group here, or its filter of sources refused the sender", Socket, aboutUnwanted},
+		{"udp.NoPorts", "no socket had the port", Socket, aboutOthers},
 	} {
 		if n, evidence := e.delta(stats.Host, x.counter); n > 0 {
-			found = append(found, e.sampledAt(Finding{Place: x.place, Cause: x.cause, Count: n, Unit: "packets", Evidence: evidence,
-				unrelated: x.counter == "udp.NoPorts"}, stats.Host, x.counter))
+			found = append(found, e.sampledAt(Finding{kind: x.kind, Place: x.place, Cause: x.cause, Count: n, Unit: "packets", Evidence: evidence},
+				stats.Host, x.counter))
 		}
 	}
+	if n := e.backlogDrops(); n > 0 {
+		_, evidence := e.delta(stats.Host, "softnet.dropped")
+		found = append(found, e.sampledAt(Finding{Place: Kernel, Cause: "the kernel's backlog between card and IP was full (net.core.netdev_max_backlog)",
+			Count: n, Unit: "packets", Evidence: evidence}, stats.Host, "softnet.dropped"))
+	}
 	return found
+}
+
+// backlogDrops is how many packets of this namespace found the kernel's backlog full. softnet.dropped is of the whole machine; the kernel counts
+// each of these packets as dropped by its interface too (enqueue_to_backlog).
+func (e *Evidence) backlogDrops() uint64 {
+	all, _ := e.delta(stats.Host, "softnet.dropped")
+	ours, _ := e.delta(stats.Host, "rx_dropped")
+	return min(all, ours)
 }
 
 // cards: what interfaces and their cards have lost. A driver counts what an AF_XDP socket could not take as dropped too.
@@ -345,51 +405,9 @@ func cards(e *Evidence) (found []Finding) {
 		}
 	}
 	ring, _ := e.delta(stats.Host, "xdp.rx_dropped")
-	if full, _ := e.delta(stats.Host, "xdp.rx_ring_full"); ring+full >= n {
+	if full, _ := e.delta(stats.Host, "xdp.rx_ring_full"); ring+full+e.backlogDrops() >= n {
 		return nil
 	}
 	f.Place, f.Cause, f.Count, f.Unit, f.Evidence = Card, "the interface dropped packets before the ring and the kernel's IP", n, "packets", evidence
 	return []Finding{f}
-}
-
-// feedGaps: messages that a feed's lines did not bring. With no loss here at that time they were lost upstream; beside one it is not known
-// which.
-func feedGaps(e *Evidence, found []Finding) (more []Finding) {
-	for i := range e.Events {
-		x := &e.Events[i]
-		if x.Kind != stats.EventFeedGap.String() {
-			continue
-		}
-		if n := len(more); n > 0 && x.Time.Sub(more[n-1].end()) <= pause {
-			f := &more[n-1]
-			f.Count, f.Until, f.Evidence = f.Count+x.Count, x.Time, append(f.Evidence, "journal: feed_gap "+x.Text)
-			continue
-		}
-		more = append(more, Finding{Cause: x.Text, Count: x.Count, Unit: "messages", Time: x.Time, Evidence: []string{"journal: feed_gap " + x.Text}})
-	}
-	for i := range more {
-		f := &more[i]
-		if beside := f.beside(found); beside != nil {
-			f.Place = Unknown
-			f.Cause = fmt.Sprintf("messages are missing, perhaps because of what is found above at the same time (%s): %s", beside.Place, f.Cause)
-			continue
-		}
-		f.Place, f.Cause = Upstream, "the sender or the network lost messages, and nothing was lost on this host: "+f.Cause
-		f.Evidence = append(f.Evidence, e.received()...)
-	}
-	return more
-}
-
-// beside is a finding of this host that may be why messages are missing; nil: there is none. A gap is found when the next message comes, which
-// is after what caused it.
-func (f *Finding) beside(found []Finding) *Finding {
-	const before, after = 50 * time.Millisecond, time.Second
-	for i := range found {
-		x := &found[i]
-		if x.Place == Upstream || x.unrelated || x.begin().Add(-before).After(f.end()) || x.end().Add(after).Before(f.begin()) {
-			continue
-		}
-		return x
-	}
-	return nil
 }

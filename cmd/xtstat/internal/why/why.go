@@ -11,6 +11,7 @@ package why
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -34,6 +35,9 @@ const (
 
 // Finding is one thing that was lost, or that explains a loss.
 type Finding struct {
+	Number    int `json:"number"`               // from 1, in the order of Explain
+	BecauseOf int `json:"because_of,omitempty"` // number of the finding from which this one follows; 0: this is a cause itself
+
 	Place    Place     `json:"place"`
 	Cause    string    `json:"cause"`
 	Count    uint64    `json:"count"` // of what Unit says; 0: not known
@@ -43,7 +47,12 @@ type Finding struct {
 	Until    time.Time `json:"until,omitzero"` // the end of what took a while
 	Evidence []string  `json:"evidence"`
 
-	unrelated bool // it explains no gap of a feed: it is about datagrams that nobody wanted
+	kind     kind
+	cause    int               // index of the finding from which this one follows; -1: none
+	exact    bool              // of a gap in a feed: Time is when the last packet in front of it came
+	narrowed span              // of a finding of samples: the gaps in feeds that follow from it
+	gapEnd   time.Time         // of the gap between polls that it blames; zero: none
+	dropped  map[string]uint64 // what the journal has of its losses, by counter
 }
 
 // Evidence is what is known of a window of time.
@@ -55,6 +64,7 @@ type Evidence struct {
 	Least    map[string]uint64 // and the smallest
 	Events   []stats.Event     // of the window
 	Samples  int               // that cover it
+	Joined   []string          // what sockets have joined, now: groups, or "GROUP from SOURCE"; may be empty
 
 	samples  []stats.Sample
 	grew     map[string]span // by column: in which samples
@@ -77,7 +87,8 @@ func (s *span) add(x span) {
 // Gather takes from samples and events what belongs to a window. A sample stands for the time since the one before it.
 func Gather(samples []stats.Sample, events []stats.Event, from, to time.Time) *Evidence {
 	e := &Evidence{From: from, To: to, Deltas: map[string]uint64{}, Before: map[string]uint64{}, Most: map[string]uint64{}, Least: map[string]uint64{},
-		grew: map[string]span{}, complete: len(events) > 0 && (events[0].Number == 1 || events[0].Time.Before(from))}
+		grew: map[string]span{}}
+	e.complete = len(events) > 0 && (events[0].Time.Before(from) || slices.ContainsFunc(events, func(x stats.Event) bool { return x.Number == 1 }))
 	for i := range samples {
 		s := &samples[i]
 		if s.Time.Before(from) || s.Time.Add(-s.Interval).After(to) {
@@ -119,13 +130,15 @@ func Gather(samples []stats.Sample, events []stats.Event, from, to time.Time) *E
 var rules = []func(*Evidence) []Finding{wholeRing, noBuffers, stackDrops, otherRings, kernelSockets, unservedQueues, memberships, programs, links,
 	notDelivered, kernelDrops, cards}
 
-// Explain finds out what was lost in the window.
+// Explain finds out what was lost in the window. The cause of the largest loss comes first, and behind each cause what follows from it.
 func Explain(e *Evidence) []Finding {
 	var found []Finding
 	for _, rule := range rules {
 		found = append(found, rule(e)...)
 	}
-	found = append(found, feedGaps(e, found)...)
+	found = append(found, feedGaps(e)...)
+	narrow(found)
+	placeFeedGaps(e, found)
 	if len(found) == 0 {
 		f := Finding{Place: Unknown, Cause: "no sample covers this time: the process did not run, or it is longer than 15 minutes ago"}
 		if e.Samples > 0 {
@@ -133,7 +146,7 @@ func Explain(e *Evidence) []Finding {
 		}
 		found = append(found, f)
 	}
-	return found
+	return relate(found)
 }
 
 // Lost reports whether the finding says that something was lost here.
@@ -235,11 +248,12 @@ func (e *Evidence) losses(counters ...counter) (list []Finding) {
 			continue
 		}
 		if n := len(list); n == 0 || x.Time.Sub(list[n-1].Until) > pause {
-			list = append(list, Finding{Time: x.Time})
+			list = append(list, Finding{Time: x.Time, dropped: map[string]uint64{}})
 		}
 		f := &list[len(list)-1]
 		f.Count += x.Count
 		f.Until = x.Time
+		f.dropped[x.Text] += x.Count
 		sum += x.Count
 	}
 	if sampled > sum && !(e.complete && journaled) {
@@ -256,11 +270,17 @@ func (e *Evidence) losses(counters ...counter) (list []Finding) {
 		list[len(list)-1].Count += sampled - sum
 	}
 	for i := range list {
-		if !list[i].Time.IsZero() {
-			list[i].Evidence = append(list[i].Evidence, fmt.Sprintf("journal: %s +%d", strings.Join(names, ", "), list[i].Count))
+		f := &list[i]
+		for _, name := range slices.Sorted(maps.Keys(f.dropped)) {
+			f.Evidence = append(f.Evidence, fmt.Sprintf("journal: %s +%d", name, f.dropped[name]))
 		}
-		if len(list) == 1 {
-			list[i].Evidence = append(list[i].Evidence, evidence...)
+		if len(list) > 1 {
+			continue
+		}
+		for _, x := range evidence {
+			if !slices.Contains(f.Evidence, "journal: "+x) {
+				f.Evidence = append(f.Evidence, x)
+			}
 		}
 	}
 	return list

@@ -1,6 +1,8 @@
 package why
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -37,7 +39,7 @@ func TestCausesAndPlaces(t *testing.T) {
 		"firewall": {delta: map[string]uint64{"host.ip.InReceives": 50, "host.ip.InDelivers": 41, "host.ip.ForwDatagrams": 2, "host.ip.ReasmReqds": 4,
 			"host.ip.ReasmOKs": 2}, place: Kernel, cause: "firewall", count: 5},
 		"queue without a ring":  {delta: map[string]uint64{"host.eth0.steer.no_queue": 9}, place: Card, cause: "no ring serves", count: 9},
-		"backlog":               {delta: map[string]uint64{"host.softnet.dropped": 3}, place: Kernel, cause: "netdev_max_backlog", count: 3},
+		"backlog":               {delta: map[string]uint64{"host.softnet.dropped": 9, "host.eth0.rx_dropped": 3}, place: Kernel, cause: "netdev_max_backlog", count: 3},
 		"card":                  {delta: map[string]uint64{"host.eth0.rx_dropped": 8, "host.eth0.ethtool.rx_out_of_buffer": 8}, place: Card, cause: "the interface dropped", count: 8},
 		"source filter, kernel": {delta: map[string]uint64{"host.udp.IgnoredMulti": 4}, place: Socket, cause: "filter of sources", count: 4},
 		"source filter, stack":  {events: []stats.Event{event(stats.EventDrop, 6, "udp.group_not_joined")}, place: Socket, cause: "filter of sources", count: 6},
@@ -51,8 +53,9 @@ func TestCausesAndPlaces(t *testing.T) {
 		"tag, kernel": {delta: map[string]uint64{"host.eth0.rx_otherhost_dropped": 5}, place: Card, cause: "VLAN tag", count: 5},
 		"preempted": {delta: map[string]uint64{"host.eth0/1.xdp.rx_ring_full": 7},
 			events: []stats.Event{event(stats.EventPollGap, 5e6, "feed: preempted")}, place: Kernel, cause: "preempted", count: 7},
-		"checksum, kernel": {delta: map[string]uint64{"host.udp.InCsumErrors": 3}, place: Upstream, cause: "checksum", count: 3},
-		"nothing":          {place: Upstream, cause: "nothing was lost on this host"},
+		"checksum, kernel":  {delta: map[string]uint64{"host.udp.InCsumErrors": 3}, place: Upstream, cause: "checksum", count: 3},
+		"backlog of others": {delta: map[string]uint64{"host.softnet.dropped": 9}, place: Upstream, cause: "nothing was lost on this host"},
+		"nothing":           {place: Upstream, cause: "nothing was lost on this host"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			list := samples(c.delta)
@@ -73,7 +76,9 @@ func TestFeedGapsBesideLosses(t *testing.T) {
 	gap := event(stats.EventFeedGap, 3, "deep 1-3")
 	last := func(delta map[string]uint64, events ...stats.Event) Finding {
 		found := Explain(Gather(samples(delta), append(events, gap), noon.Add(100*time.Millisecond), noon.Add(900*time.Millisecond)))
-		return found[len(found)-1]
+		i := slices.IndexFunc(found, func(f Finding) bool { return f.kind == aboutFeed })
+		require.GreaterOrEqual(t, i, 0, "%+v", found)
+		return found[i]
 	}
 	f := last(nil)
 	require.Equal(t, Upstream, f.Place)
@@ -112,7 +117,7 @@ func TestEachLossHasItsTime(t *testing.T) {
 	}
 	found := Explain(Gather(samples(map[string]uint64{"host.v0/0.xdp.rx_dropped": 49}), events, noon, noon.Add(10*time.Second)))
 	require.Len(t, found, 4, "%+v", found)
-	first, second, beside, upstream := found[0], found[1], found[2], found[3]
+	first, beside, second, upstream := found[0], found[1], found[2], found[3]
 	require.Equal(t, Application, first.Place)
 	require.Contains(t, first.Cause, "timers")
 	require.EqualValues(t, 42, first.Count)
@@ -122,6 +127,7 @@ func TestEachLossHasItsTime(t *testing.T) {
 	require.EqualValues(t, 7, second.Count)
 	require.Equal(t, Unknown, beside.Place)
 	require.EqualValues(t, 50, beside.Count)
+	require.Equal(t, first.Number, beside.BecauseOf)
 	require.Equal(t, Upstream, upstream.Place)
 	require.EqualValues(t, 3, upstream.Count)
 }
@@ -172,4 +178,87 @@ func TestInterfaceIsUpAgain(t *testing.T) {
 		at(700, "eth0: the carrier is there")}, noon, noon.Add(time.Second)))
 	require.Len(t, found, 1, "%+v", found)
 	require.Equal(t, noon.Add(700*time.Millisecond), found[0].Until)
+}
+
+// journal is an event of the journal some milliseconds after noon.
+func journal(ms int, kind stats.EventKind, count uint64, text string) stats.Event {
+	return stats.Event{Number: 1, Time: noon.Add(time.Duration(ms) * time.Millisecond), Kind: kind.String(), Count: count, Text: text}
+}
+
+// explained are the findings of a window of ten seconds as "number<because of: place count".
+func explained(delta map[string]uint64, events ...stats.Event) (found []Finding, list []string) {
+	found = Explain(Gather(samples(delta), events, noon, noon.Add(10*time.Second)))
+	for _, f := range found {
+		list = append(list, fmt.Sprintf("%d<%d: %s %d", f.Number, f.BecauseOf, f.Place, f.Count))
+	}
+	return found, list
+}
+
+// The cause of the largest loss comes first, behind it what follows from it, then the next cause.
+func TestCausesStandBeforeWhatFollows(t *testing.T) {
+	found, list := explained(map[string]uint64{"host.ip.InReceives": 40, "host.ip.InDelivers": 0},
+		journal(100, stats.EventLeave, 1, "233.252.0.1 fd=9"),
+		journal(200, stats.EventJoin, 1, "233.252.0.1 fd=9"),
+		journal(202, stats.EventFeedGap, 90, "deep 1-90 missing on a since 101ms: no recovery"),
+		journal(6000, stats.EventPollGap, 400e6, "feed: timers: they took 400ms"),
+		journal(6010, stats.EventDrop, 70, "v0/0.xdp.rx_dropped"),
+		journal(6011, stats.EventFeedGap, 210, "deep 100-309 missing on a since 5ms: no recovery"))
+	require.Equal(t, []string{"1<0: application 70", "2<1: unknown 210", "3<0: application 0", "4<3: kernel 40", "5<3: unknown 90"}, list, "%+v", found)
+	require.Equal(t, "2 causes, that of the largest loss first; behind each what follows from it", Summary(found))
+	require.Contains(t, found[2].Cause, "left a group")
+	require.Equal(t, noon.Add(101*time.Millisecond), found[4].Time, "since the last packet in front of it")
+}
+
+// An interface that was down is the cause of the program that went with it, and of packets that came through the kernel then.
+func TestTheInterfaceBeforeItsProgram(t *testing.T) {
+	found, list := explained(map[string]uint64{"host.v0.steer.no_queue": 5},
+		journal(100, stats.EventLink, 1, "v0: link.detached: the program is no longer on interface 2"),
+		journal(100, stats.EventLink, 1, "v0: the interface was set down"),
+		journal(300, stats.EventLink, 1, "v0: the interface was set up"))
+	require.Equal(t, []string{"1<0: card 0", "2<1: card 5", "3<1: kernel 0"}, list, "%+v", found)
+}
+
+// A gap in a feed that says since when messages are missing does not follow from what this host lost before or after: it is upstream, although a
+// loop that did not poll stands beside it in the same second.
+func TestAStallBesideIsNotTheCause(t *testing.T) {
+	found, list := explained(nil,
+		journal(1000, stats.EventPollGap, 300e6, "feed: preempted: another thread had the processor for 300ms"),
+		journal(1000, stats.EventDrop, 500, "v0/0.xdp.rx_dropped"),
+		journal(1300, stats.EventFeedGap, 3, "deep 1-3 missing on a since 4ms: no recovery"),
+		journal(1500, stats.EventPollGap, 90e6, "feed: preempted: another thread had the processor for 90ms"))
+	require.Equal(t, []string{"1<0: kernel 500", "2<0: upstream 3"}, list, "%+v", found)
+	_, list = explained(nil,
+		journal(1000, stats.EventDrop, 500, "v0/0.xdp.rx_dropped"),
+		journal(1300, stats.EventFeedGap, 3, "deep 1-3 missing on a"))
+	require.Equal(t, []string{"1<0: ring 500", "2<1: unknown 3"}, list, "without since it is not known")
+}
+
+// Of what samples have counted in a second a gap in a feed tells the time, unless something else explains that gap.
+func TestAGapInAFeedTellsTheTime(t *testing.T) {
+	rule := map[string]uint64{"host.ip.InReceives": 40, "host.ip.InMcastPkts": 40}
+	gap := journal(520, stats.EventFeedGap, 120, "deep 1-120 missing on a since 20ms: no recovery")
+	found, list := explained(rule, gap)
+	require.Equal(t, []string{"1<0: kernel 40", "2<1: unknown 120"}, list, "%+v", found)
+	require.Equal(t, [2]time.Time{noon.Add(500 * time.Millisecond), noon.Add(520 * time.Millisecond)}, [2]time.Time{found[0].Time, found[0].Until})
+	found, _ = explained(rule, journal(515, stats.EventDrop, 40, "udp.budget"), gap)
+	i := slices.IndexFunc(found, func(f Finding) bool { return f.Place == Kernel })
+	require.Zero(t, found[i].Time, "%+v", found)
+	require.Equal(t, noon, found[i].Since)
+}
+
+// Packets that came through the kernel have the begin, the end and the number that the journal has.
+func TestWayThroughTheKernel(t *testing.T) {
+	found, list := explained(map[string]uint64{"host.v0.steer.no_queue": 30},
+		journal(240, stats.EventPath, 12, "kernel_packets"), journal(260, stats.EventPath, 30, "kernel_packets"+stats.OnsetEnd))
+	require.Equal(t, []string{"1<0: card 30"}, list)
+	require.Equal(t, [2]time.Time{noon.Add(240 * time.Millisecond), noon.Add(260 * time.Millisecond)}, [2]time.Time{found[0].Time, found[0].Until})
+	require.Contains(t, found[0].Evidence, "journal: 30 packets came through the kernel, from 12:00:00.240 to 12:00:00.260")
+}
+
+// The budget's finding names the sockets that have dropped.
+func TestBudgetNamesTheSocket(t *testing.T) {
+	of := journal(110, stats.EventDrop, 93, "drops")
+	of.Of, of.About = "socket 3", "fd=48 10.0.0.1:5000"
+	found, _ := explained(nil, journal(100, stats.EventDrop, 93, "udp.budget"), of)
+	require.Equal(t, []string{"journal: udp.budget +93", "socket fd=48 10.0.0.1:5000: drops +93"}, found[0].Evidence)
 }

@@ -1,0 +1,263 @@
+package why
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/socketxtreme/socketxtreme/stats"
+)
+
+// kind is what a finding is about, for the table of consequences.
+type kind uint8
+
+const (
+	aboutLoss     kind = iota // other losses of this host
+	aboutLink                 // an interface was down
+	aboutProgram              // the steering program was displaced
+	aboutGroup                // a group was left, a membership lost
+	aboutQueue                // packets came by a queue that no ring serves
+	aboutRing                 // the loop did not poll, or no buffer lay ready
+	aboutKernel               // what the kernel's side of sockets lost
+	aboutUnwanted             // multicast that no socket wanted
+	aboutFeed                 // messages of a feed are missing
+	aboutOthers               // datagrams that nobody here wanted, or losses of the whole machine: they explain nothing of this process
+)
+
+// consequences are, by the kind of a cause, the kinds of findings that follow from it when they are at the same time. What is missing in feeds
+// follows from each loss.
+var consequences = map[kind][]kind{
+	aboutLink:    {aboutProgram, aboutGroup, aboutQueue, aboutRing, aboutUnwanted, aboutKernel, aboutLoss},
+	aboutProgram: {aboutQueue, aboutKernel, aboutRing, aboutUnwanted},
+	aboutGroup:   {aboutUnwanted},
+	aboutQueue:   {aboutKernel},
+}
+
+// relate puts findings in order: each cause, that of the largest loss first, and behind it what follows from it. It numbers them.
+func relate(found []Finding) []Finding {
+	for i := range found {
+		found[i].cause = causeOf(found, i)
+	}
+	weight := func(i int) uint64 { // of a cause: what it has lost, in packets or in messages of feeds
+		most := uint64(0)
+		for j := range found {
+			if f := &found[j]; (j == i || f.cause == i) && f.kind != aboutOthers {
+				most = max(most, f.Count)
+			}
+		}
+		return most
+	}
+	order := make([]int, len(found))
+	for i := range order {
+		order[i] = i
+	}
+	root := func(i int) int {
+		if found[i].cause >= 0 {
+			return found[i].cause
+		}
+		return i
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		x, y := root(a), root(b)
+		if x != y {
+			return cmp.Or(cmp.Compare(weight(y), weight(x)), found[x].begin().Compare(found[y].begin()), cmp.Compare(x, y))
+		}
+		return cmp.Or(cmp.Compare(rank(&found[a]), rank(&found[b])), found[a].begin().Compare(found[b].begin()))
+	})
+	numbers := make([]int, len(found))
+	for n, i := range order {
+		numbers[i] = n + 1
+	}
+	list := make([]Finding, 0, len(found))
+	for _, i := range order {
+		f := found[i]
+		f.Number = numbers[i]
+		if f.cause >= 0 {
+			f.BecauseOf = numbers[f.cause]
+		}
+		list = append(list, f)
+	}
+	return list
+}
+
+// rank is where a finding stands among those of one cause: the cause, other counts, gaps in feeds.
+func rank(f *Finding) int {
+	switch {
+	case f.cause < 0:
+		return 0
+	case f.kind == aboutFeed:
+		return 2
+	}
+	return 1
+}
+
+// causeOf is the index of the finding from which one follows; -1: none is known.
+func causeOf(found []Finding, i int) int {
+	f := &found[i]
+	best := -1
+	for j := range found {
+		x := &found[j]
+		if j == i || !x.explains(f) {
+			continue
+		}
+		// Of several the one that explains most, a link before its program; of equal ones the one with the exact time, then the earlier one.
+		if best < 0 || x.precedes(&found[best]) {
+			best = j
+		}
+	}
+	for best >= 0 { // the cause of the cause
+		next := -1
+		for j := range found {
+			if j != best && found[j].explains(&found[best]) && (next < 0 || found[j].precedes(&found[next])) {
+				next = j
+			}
+		}
+		if next < 0 {
+			break
+		}
+		best = next
+	}
+	return best
+}
+
+// precedes reports whether the finding rather than another one is the cause of a third.
+func (f *Finding) precedes(x *Finding) bool {
+	if a, b := len(consequences[f.kind]), len(consequences[x.kind]); a != b {
+		return a > b
+	}
+	if f.Time.IsZero() != x.Time.IsZero() {
+		return x.Time.IsZero()
+	}
+	return f.begin().Before(x.begin())
+}
+
+// explains reports whether another finding follows from this one.
+func (f *Finding) explains(x *Finding) bool {
+	if x.kind == aboutFeed {
+		return f.kind != aboutFeed && f.kind != aboutOthers && f.covers(x)
+	}
+	if slices.Contains(consequences[f.kind], x.kind) {
+		return f.touches(x, time.Second)
+	}
+	// Two things that were full because of one gap between polls have one cause.
+	if f.kind != aboutRing || x.kind != aboutRing || f.gapEnd.IsZero() || !f.gapEnd.Equal(x.gapEnd) {
+		return false
+	}
+	return cmp.Or(f.begin().Compare(x.begin()), cmp.Compare(x.Count, f.Count)) < 0
+}
+
+// late is how long after a loss the journal may have it, on a machine that is busy.
+const late = 50 * time.Millisecond
+
+// touches reports whether another finding is at the time of this one, or behind it by at most after.
+func (f *Finding) touches(x *Finding, after time.Duration) bool {
+	return !f.begin().Add(-late).After(x.end()) && !f.end().Add(after).Before(x.begin())
+}
+
+// covers reports whether what this finding is about may be why messages of a feed are missing. A gap in a feed is noticed when the next message
+// comes. Where it tells since when the messages are missing the loss was between the two.
+func (f *Finding) covers(gap *Finding) bool {
+	if gap.exact {
+		return f.touches(gap, late)
+	}
+	return f.touches(gap, time.Second)
+}
+
+// sincePattern finds in the text of a gap in a feed how long before it the last message came.
+var sincePattern = regexp.MustCompile(` since (\S+):`)
+
+// feedGaps are messages that a feed's lines did not bring.
+func feedGaps(e *Evidence) (found []Finding) {
+	for i := range e.Events {
+		x := &e.Events[i]
+		if x.Kind != stats.EventFeedGap.String() {
+			continue
+		}
+		begin, exact := x.Time, false
+		if m := sincePattern.FindStringSubmatch(x.Text); m != nil {
+			if d, err := time.ParseDuration(m[1]); err == nil {
+				begin, exact = x.Time.Add(-d), true
+			}
+		}
+		if n := len(found); n > 0 && begin.Sub(found[n-1].end()) <= pause && exact == found[n-1].exact {
+			f := &found[n-1]
+			f.Count, f.Until, f.Evidence = f.Count+x.Count, x.Time, append(f.Evidence, "journal: feed_gap "+x.Text)
+			continue
+		}
+		f := Finding{kind: aboutFeed, exact: exact, Cause: x.Text, Count: x.Count, Unit: "messages", Time: begin,
+			Evidence: []string{"journal: feed_gap " + x.Text}}
+		if exact {
+			f.Until = x.Time
+		}
+		found = append(found, f)
+	}
+	return found
+}
+
+// placeFeedGaps says of each gap in a feed where its messages were lost: upstream, if nothing on this host explains it. Beside a loss of this
+// host it is not known whether that is the cause. Findings of samples, whose times are seconds, get the time of the gaps that follow from them.
+func placeFeedGaps(e *Evidence, found []Finding) {
+	for i := range found {
+		f := &found[i]
+		if f.kind != aboutFeed {
+			continue
+		}
+		of := causeOf(found, i)
+		switch {
+		case of < 0:
+			f.Place, f.Cause = Upstream, "the sender or the network lost messages, and nothing was lost on this host: "+f.Cause
+			f.Evidence = append(f.Evidence, e.received()...)
+		case found[of].Place == Upstream:
+			f.Place, f.Cause = Upstream, "messages of a feed are missing at that time: "+f.Cause
+		default:
+			f.Place, f.Cause = Unknown, "messages of a feed are missing at that time: "+f.Cause
+		}
+	}
+}
+
+// narrow gives the findings of samples, whose times are seconds, the time of the gaps in feeds that nothing else explains.
+func narrow(found []Finding) {
+	for i := range found {
+		gap := &found[i]
+		if gap.kind != aboutFeed || !gap.exact || slices.ContainsFunc(found, func(f Finding) bool { return !f.Time.IsZero() && f.explains(gap) }) {
+			continue
+		}
+		for j := range found {
+			f := &found[j]
+			if !f.Time.IsZero() || !f.explains(gap) {
+				continue
+			}
+			if f.narrowed.from.IsZero() {
+				f.Evidence = append(f.Evidence, fmt.Sprintf("counted between %s and %s; a feed has a gap in that time",
+					f.Since.Format("15:04:05.000"), f.Until.Format("15:04:05.000")))
+			}
+			f.narrowed.add(span{gap.Time, gap.Until})
+		}
+	}
+	for i := range found {
+		if f := &found[i]; !f.narrowed.from.IsZero() {
+			f.Time, f.Until, f.Since = f.narrowed.from, f.narrowed.to, time.Time{}
+		}
+	}
+}
+
+// Summary says in a line how the findings are ordered; empty for a single one.
+func Summary(list []Finding) string {
+	causes := 0
+	for i := range list {
+		if list[i].BecauseOf == 0 {
+			causes++
+		}
+	}
+	switch {
+	case len(list) <= 1:
+		return ""
+	case causes == 1:
+		return "one cause (1), and what follows from it"
+	case causes == len(list):
+		return fmt.Sprintf("%d findings that do not follow from each other, that of the largest loss first", len(list))
+	}
+	return fmt.Sprintf("%d causes, that of the largest loss first; behind each what follows from it", causes)
+}
