@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -56,6 +57,15 @@ func TestSeal(t *testing.T) {
 	require.ErrorContains(t, err, path)
 	_, err = findCause("rain")
 	require.ErrorContains(t, err, `"rain"`)
+}
+
+// Help is printed, of opening an answer too, and what is wrong is named.
+func TestHelp(t *testing.T) {
+	for _, args := range [][]string{{"-h"}, {"open", "-h"}} {
+		require.ErrorIs(t, run(args), flag.ErrHelp)
+	}
+	require.ErrorContains(t, run([]string{"open"}), "want the file of an answer")
+	require.ErrorContains(t, run([]string{"shut"}), `"shut"`)
 }
 
 // finding is what xtstat why --json prints.

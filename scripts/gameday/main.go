@@ -11,7 +11,9 @@ import (
 )
 
 func main() {
-	if err := run(os.Args[1:]); err != nil {
+	switch err := run(os.Args[1:]); {
+	case errors.Is(err, flag.ErrHelp): // it is printed
+	case err != nil:
 		fmt.Fprintln(os.Stderr, "gameday:", err)
 		os.Exit(1)
 	}
@@ -28,6 +30,11 @@ func run(args []string) error {
 		}
 	}
 	f := flag.NewFlagSet("gameday", flag.ContinueOnError)
+	f.Usage = func() {
+		fmt.Fprintln(f.Output(), "gameday [flags]         something happens to a feed handler, which xtstat must explain (docs/monitoring.md)\n"+
+			"gameday open ANSWER...  prints the answer")
+		f.PrintDefaults()
+	}
 	seed := f.Uint64("seed", 0, "draws the cause and its size; 0: by chance")
 	name := f.String("cause", "", "this cause instead of one that is drawn: "+strings.Join(causeNames(), ", "))
 	dir := f.String("dir", "", "where the statistics and the answer lie; empty: a new directory")

@@ -3,6 +3,8 @@ package main
 import (
 	"encoding/base64"
 	"encoding/json"
+	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -49,12 +51,19 @@ func unseal(path string) (a answer, err error) {
 	return a, nil
 }
 
-// open prints answers.
-func open(paths []string) error {
-	if len(paths) == 0 {
-		return fmt.Errorf("open: want the file of an answer")
+// open prints the answers in the files that it is given.
+func open(args []string) error {
+	f := flag.NewFlagSet("gameday open", flag.ContinueOnError)
+	f.Usage = func() {
+		fmt.Fprintln(f.Output(), "gameday open ANSWER...  prints the answers of games: the files that they have named when they began")
 	}
-	for _, path := range paths {
+	if err := f.Parse(args); err != nil {
+		return err
+	}
+	if f.NArg() == 0 {
+		return errors.New("open: want the file of an answer, which the game has named when it began")
+	}
+	for _, path := range f.Args() {
 		a, err := unseal(path)
 		if err != nil {
 			return err
