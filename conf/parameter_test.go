@@ -254,6 +254,23 @@ func TestValuesAsXLIOWritesThem(t *testing.T) {
 	require.Same(t, byName["XLIO_TX_BUF_SIZE"], byName["XLIO_TX_BUFFER_SIZE"])
 }
 
+// The value of a setting without effect is the same in whatever words: the default in other words is no change, and no warning.
+func TestValuesInOtherWords(t *testing.T) {
+	for name, text := range map[string]string{"VMA_TSO": "on", "VMA_FORK": "true", "VMA_BF": "enabled", "VMA_IPOIB": "ON",
+		"VMA_RING_MIGRATION_RATIO_RX": "0100", "XLIO_TX_BUF_SIZE": "0K"} {
+		s := fromEnvironment(env(map[string]string{name: text}))
+		require.Empty(t, s.Warnings, name)
+		require.Empty(t, s.WithoutEffect(), "%s=%s is the default", name, text)
+		for _, e := range s.Entries() {
+			require.False(t, e.Changed, "%s=%s: %s is %s", name, text, e.Name, e.Value)
+		}
+	}
+	s := fromEnvironment(env(map[string]string{"VMA_TSO": "off"}))
+	require.Equal(t, "0", byName["VMA_TSO"].Value(&s))
+	require.Len(t, s.WithoutEffect(), 1)
+	require.Contains(t, s.WithoutEffect()[0].String(), `VMA_TSO="off" has no effect`)
+}
+
 // VMA_HW_TS_CONVERSION asks an offloaded ring for SX_OFFLOAD_TIME=hardware, whatever that is set to.
 func TestOffloadTimeBesideACardsTime(t *testing.T) {
 	for pair, told := range map[[2]string]int{{"poll", "3"}: 1, {"xdp", "1"}: 1, {"hardware", "3"}: 0, {"poll", "0"}: 0, {"xdp", "0"}: 0} {
