@@ -99,7 +99,7 @@ func (p *Parameter) whyNone(s *Settings, kinds []RingKind) string {
 		}
 	}
 	switch {
-	case p.isValue(s, p.Default()):
+	case p.get(s) == p.Default():
 		return ""
 	case p.Field == "" && len(kinds) == 0:
 		return string(p.State) + ": " + p.Effect
@@ -114,15 +114,7 @@ func (p *Parameter) satisfied(s *Settings) bool {
 	if p.sameAs != "" {
 		return p.get(s) == byName[p.sameAs].get(s)
 	}
-	return slices.ContainsFunc(p.asIs, func(v string) bool { return p.isValue(s, v) })
-}
-
-// isValue reports whether a parameter has a value, in whatever words.
-func (p *Parameter) isValue(s *Settings, v string) bool {
-	value := p.get(s)
-	on, ok := onOrOff[strings.ToLower(value)]
-	is, toggles := onOrOff[v]
-	return value == v || ok && toggles && on == is && p.want == yesOrNo.want
+	return slices.Contains(p.asIs, p.get(s))
 }
 
 // kindsText lists kinds of ring in words.

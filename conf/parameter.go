@@ -246,10 +246,11 @@ func inert(name, title, standard string, accepts accepted, state State, why stri
 			return standard
 		},
 		set: func(s *Settings, text string) error {
-			if !accepts.ok(text) {
+			value, ok := accepts.parse(text)
+			if !ok {
 				return fmt.Errorf("want %s", accepts.want)
 			}
-			s.storeInert(name, text)
+			s.storeInert(name, value)
 			return nil
 		},
 		check: func(*Settings) bool { return true },
@@ -267,22 +268,36 @@ func (s *Settings) storeInert(name, text string) {
 
 // accepted says which values an inert setting accepts.
 type accepted struct {
-	want string // in words
-	ok   func(string) bool
+	want  string                                    // in words
+	parse func(text string) (value string, ok bool) // the value in its usual words
 }
 
 // within accepts a number from least to most.
 func within(least, most int) accepted {
-	return accepted{fmt.Sprintf("a number from %d to %d", least, most), func(text string) bool {
+	return accepted{fmt.Sprintf("a number from %d to %d", least, most), func(text string) (string, bool) {
 		n, err := strconv.Atoi(text)
-		return err == nil && n >= least && n <= most
+		return strconv.Itoa(n), err == nil && n >= least && n <= most
 	}}
 }
 
 // words accepts what a accepts, and the words of a list.
 func (a accepted) words(list ...string) accepted {
-	return accepted{a.want + ", " + strings.Join(list[:len(list)-1], ", ") + " or " + list[len(list)-1],
-		func(text string) bool { return a.ok(text) || slices.Contains(list, text) }}
+	return accepted{a.want + ", " + strings.Join(list[:len(list)-1], ", ") + " or " + list[len(list)-1], func(text string) (string, bool) {
+		if value, ok := a.parse(text); ok {
+			return value, true
+		}
+		return text, slices.Contains(list, text)
+	}}
+}
+
+// orZero accepts 0, and what a accepts.
+func (a accepted) orZero() accepted {
+	return accepted{"0, or " + a.want, func(text string) (string, bool) {
+		if text == "0" {
+			return text, true
+		}
+		return a.parse(text)
+	}}
 }
 
 // size accepts a number of bytes up to most, as XLIO writes it: with the suffix K, M or G, also followed by B, or without.
@@ -293,7 +308,10 @@ func size(most int) accepted {
 	} else if most < 1<<30 {
 		units = "K, KB, M or MB"
 	}
-	return accepted{fmt.Sprintf("bytes, up to %d, also with %s", most, units), func(text string) bool { _, ok := parseSize(text, most); return ok }}
+	return accepted{fmt.Sprintf("bytes, up to %d, also with %s", most, units), func(text string) (string, bool) {
+		n, ok := parseSize(text, most)
+		return strconv.Itoa(n), ok
+	}}
 }
 
 // parseSize reads a number of bytes up to most as size accepts it.
@@ -309,7 +327,13 @@ func parseSize(text string, most int) (bytes int, ok bool) {
 }
 
 var (
-	yesOrNo = accepted{"0 or 1", func(text string) bool { _, ok := onOrOff[strings.ToLower(text)]; return ok }}
-	anyText = accepted{"a text", func(string) bool { return true }}
+	yesOrNo = accepted{"0 or 1", func(text string) (string, bool) {
+		on, ok := onOrOff[strings.ToLower(text)]
+		if on {
+			return "1", ok
+		}
+		return "0", ok
+	}}
+	anyText = accepted{"a text", func(text string) (string, bool) { return text, true }}
 	count   = within(0, 1<<31-1)
 )

@@ -96,7 +96,7 @@ var ringParameters = []Parameter{
 			"16384, or the queue's share of the poller's small buffers where that is less: three fifths of them for one interface of one " +
 			"queue, less where VMA_TX_BUFS keeps more than an eighth of them for sending",
 		access: zeroOr(func(s *Settings) *int { return &s.Offload.Fill }, 8, 1<<20)}.on(RingOffload).as("0"),
-	inert("VMA_RING_ALLOCATION_LOGIC_TX", "Ring allocation logic TX", "0", accepted{"one of [0 1 10 20 30 31]", isLogic}, NotApplicable,
+	inert("VMA_RING_ALLOCATION_LOGIC_TX", "Ring allocation logic TX", "0", logicNumber, NotApplicable,
 		"a socket sends on the ring it receives on").like("VMA_RING_ALLOCATION_LOGIC_RX"),
 	inert("VMA_RING_MIGRATION_RATIO_TX", "Ring migration ratio TX", "100", within(-1, 1<<31-1), NotApplicable,
 		"a socket stays on its ring").as("-1"),

@@ -21,10 +21,10 @@ func (p Parameter) also(names ...string) Parameter {
 	return p
 }
 
-// isLogic reports whether a text is the number of a ring allocation logic.
-func isLogic(text string) bool {
-	return slices.Contains([]string{"0", "1", "10", "20", "30", "31"}, text)
-}
+// logicNumber accepts the number of a ring allocation logic.
+var logicNumber = accepted{"one of [0 1 10 20 30 31]", func(text string) (string, bool) {
+	return text, slices.Contains([]string{"0", "1", "10", "20", "30", "31"}, text)
+}}
 
 // anything accepts any text.
 func anything(text string) (string, error) { return text, nil }
