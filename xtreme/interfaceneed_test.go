@@ -92,3 +92,29 @@ func TestWanted(t *testing.T) {
 		})
 	}
 }
+
+// Queues that are named with a bond are those of its members, and with a VLAN those of the device that it is on, unless that is named itself.
+func TestQueuesOfADevice(t *testing.T) {
+	tables := facts()
+	onBond := tables.Links[len(tables.Links)-1] // as eth0.5
+	onBond.Index, onBond.Name, onBond.Parent = 10, "bond0.7", 6
+	tables.Links = append(tables.Links, onBond)
+	snap := host.NewSnapshot(tables, 1)
+	for _, c := range []struct {
+		list, device string
+		queues       []int // nil: all
+	}{
+		{"eth0:2", "eth0", []int{2}}, {"eth0:2", "eth1", nil}, {"eth0", "eth0", nil}, {"", "eth0", nil}, {"none0:1", "eth0", nil},
+		{"eth0.5:3", "eth0", []int{3}}, {"eth0.5:3", "eth1", nil}, {"eth0.5:3,eth0:1", "eth0", []int{1}}, {"eth0.5:3,eth0", "eth0", nil},
+		{"bond0:0-1", "m0", []int{0, 1}}, {"bond0:0-1", "m1", []int{0, 1}}, {"bond0:0-1", "eth0", nil}, {"bond0:0-1,m1:5", "m1", []int{5}},
+		{"bond0.7:2", "m0", []int{2}}, {"bond0.7:2,bond0:2-3", "m0", []int{2, 3}}, {"bond0.7:2,bond0", "m0", nil},
+	} {
+		var list []conf.Interface
+		if c.list != "" {
+			var err error
+			list, err = conf.ParseInterfaces(c.list)
+			require.NoError(t, err)
+		}
+		require.Equal(t, c.queues, queuesOf(list, snap, c.device), "%s of %q", c.device, c.list)
+	}
+}

@@ -114,9 +114,9 @@ func (x *interfaces) leave() error {
 // to need it; else the driver decides.
 func (x *interfaces) open(name string, p nic.Patience) (nic.Device, error) {
 	x.mu.Lock()
-	mirror := x.mirror
+	snap := x.mirror.Snapshot()
 	x.mu.Unlock()
-	c := xdp.Config{Queues: queuesOf(x.named, name), TCP: x.tcp, Time: x.stampedBy(name), BusyPoll: x.busy, TxRing: x.txRing}
+	c := xdp.Config{Queues: queuesOf(x.named, snap, name), TCP: x.tcp, Time: x.stampedBy(name), BusyPoll: x.busy, TxRing: x.txRing}
 	if x.tcp {
 		c.Flows = 1 << 16 // each connection that is opened here has one
 	}
@@ -126,7 +126,6 @@ func (x *interfaces) open(name string, p nic.Patience) (nic.Device, error) {
 	case conf.XDPGeneric:
 		c.Mode = xdp.ModeGeneric
 	default:
-		snap := mirror.Snapshot()
 		if l, ok := snap.LinkByName(name); ok && snap.Path(l.Index).Generic {
 			c.Mode = xdp.ModeGeneric
 		}
@@ -195,12 +194,19 @@ func (x *interfaces) announce(name, below string, sums checksumChoice) {
 	x.log.Info("offloaded interface", "interface", name, "mode", x.modes[below], "checksums", sums.policy.String(), "because", sums.because)
 }
 
-// queuesOf returns the queues that a list names for an interface; nil means all.
-func queuesOf(list []conf.Interface, name string) []int {
-	if i := slices.IndexFunc(list, func(i conf.Interface) bool { return i.Name == name }); i >= 0 {
-		return list[i].Queues
+// queuesOf returns the queues that a list names for a device; nil means all.
+func queuesOf(list []conf.Interface, _ *host.Snapshot, device string) []int {
+	i, _ := entryOf(list, device)
+	return i.Queues
+}
+
+// entryOf returns what a list says of an interface, by the interface's own name.
+func entryOf(list []conf.Interface, name string) (i conf.Interface, ok bool) {
+	at := slices.IndexFunc(list, func(i conf.Interface) bool { return i.Name == name })
+	if at < 0 {
+		return i, false
 	}
-	return nil
+	return list[at], true
 }
 
 // refusalReason returns the reason for a path from the error of opening an interface or one of its queues.

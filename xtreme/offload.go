@@ -162,10 +162,11 @@ func (f *offloading) attach(snap *host.Snapshot, index, left int, stamps xdp.Tim
 		return []ring.Reason{r}
 	}
 	sums := f.chooseChecksum(&p)
-	i := nic.Interface{Name: below[0], On: l.Name, VLAN: p.VLAN, Queues: queuesOf(f.interfaces, below[0]), Share: f.share, Checksum: sums.policy,
+	i := nic.Interface{Name: below[0], On: l.Name, VLAN: p.VLAN, Queues: queuesOf(f.interfaces, snap, below[0]), Share: f.share, Checksum: sums.policy,
 		Path: append(sums.reasons(l.Name), reversePathFilter(l.Name)...)}
 	if isBond(snap, &p) {
-		i.Name, i.Bond, i.Queues = l.Name, true, queuesOf(f.interfaces, l.Name)
+		named, _ := entryOf(f.interfaces, l.Name)
+		i.Name, i.Bond, i.Queues = l.Name, true, named.Queues
 	}
 	// Another VLAN of an interface or bond that the ring has already needs no buffers: its frames come by the same queues.
 	queues := 0
@@ -173,7 +174,7 @@ func (f *offloading) attach(snap *host.Snapshot, index, left int, stamps xdp.Tim
 		return h.Name == i.Name || h.Bond && i.Bond && f.sameBond(snap, h, below)
 	}) {
 		var why ring.Reason
-		if i.Fill, queues, why = f.fillShare(&i, below, left); why.Code != "" {
+		if i.Fill, queues, why = f.fillShare(snap, &i, below, left); why.Code != "" {
 			return []ring.Reason{why}
 		}
 	}
@@ -230,12 +231,12 @@ func (f *offloading) sameBond(snap *host.Snapshot, h nic.Interface, members []st
 // more than an eighth of it for sending. Those opened now share four fifths of what is left of it, so that one that
 // is opened later finds some; a bond's members share one interface's part. The settings may say less (VMA_RX_WRE). The number bounds how long
 // the owner may pause without losing frames: 4,096 small buffers and one queue give 2,457, which is 102 ms at 24,000 frames a second.
-func (f *offloading) fillShare(i *nic.Interface, below []string, interfaces int) (each, queues int, why ring.Reason) {
+func (f *offloading) fillShare(snap *host.Snapshot, i *nic.Interface, below []string, interfaces int) (each, queues int, why ring.Reason) {
 	const most, least = 16384, 8 // package xdp's default, and the least that it accepts
 	for _, name := range below {
 		n := len(i.Queues)
 		if n == 0 {
-			n = len(queuesOf(f.poller.engine.nics.named, name))
+			n = len(queuesOf(f.poller.engine.nics.named, snap, name))
 		}
 		if n == 0 {
 			var err error

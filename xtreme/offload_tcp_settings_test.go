@@ -16,6 +16,7 @@ import (
 
 	"github.com/socketxtreme/socketxtreme/conf"
 	"github.com/socketxtreme/socketxtreme/internal/testnet"
+	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
@@ -282,6 +283,24 @@ func TestQuickAckOfOwnTCP(t *testing.T) {
 	}
 }
 
+// The acknowledgement that VMA_TCP_QUICKACK asks for leaves with the next Flush, not in the Poll that delivers the data; without the setting
+// Flush sends none.
+func TestQuickAckLeavesWithTheNextFlush(t *testing.T) {
+	for _, quick := range []bool{true, false} {
+		w, c, peer := connected(t, func(s *conf.Settings) { s.OwnTCP.QuickAck = quick })
+		w.echo(c, peer, 20) // the first segments of a connection are acknowledged at once
+		w.write(peer, "x")
+		w.Equal("x", w.text(c))
+		w.EqualValues(1, w.info(peer).Unacked)
+		before := counter(c.Ring(), "tcp.segments_out")
+		w.NoError(w.poller.Flush())
+		w.Equal(before+uint64(boolean(quick)), counter(c.Ring(), "tcp.segments_out"))
+		for end := time.Now().Add(patience); quick && w.info(peer).Unacked > 0; time.Sleep(time.Millisecond) {
+			w.True(time.Now().Before(end), "it is not acknowledged")
+		}
+	}
+}
+
 // SX_TCP_RTO_MIN: how soon something is sent again.
 func TestRTOMinOfOwnTCP(t *testing.T) {
 	took := func(least time.Duration) time.Duration {
@@ -356,6 +375,36 @@ func TestPollOnSend(t *testing.T) {
 	if took[true] != tries || took[false] > tries*9/10 {
 		t.Fatalf("of %d sends took what had come: %v", tries, took)
 	}
+}
+
+// A send takes a burst of what has come before at the most, and inside Poll nothing.
+func TestPollOnSendTakesOneBurst(t *testing.T) {
+	w, c, peer := connected(t, func(s *conf.Settings) { s.OwnTCP.PollOnSend = true })
+	w.echo(c, peer, 1)
+	took := func() uint64 {
+		before := counter(c.Ring(), "v0.rx_frames")
+		_, err := c.Send([]byte("y"))
+		w.NoError(err)
+		return counter(c.Ring(), "v0.rx_frames") - before
+	}
+	var inside []uint64
+	s := w.udp(w.at(0), xtreme.UDPConfig{SocketConfig: xtreme.SocketConfig{ReceiveCallback: func(*xtreme.Socket, *xtreme.Completion) ring.Verdict {
+		if len(inside) == 0 { // while the last burst is at the link
+			inside = append(inside, took())
+		}
+		return ring.Keep
+	}}})
+	from := w.net.Dial(s.LocalAddr())
+	const burst = 64
+	for range 3 * burst {
+		w.write(from, "x") // it is at the link when Write returns
+	}
+	w.EqualValues(burst, took())
+	w.EqualValues(burst, took())
+	for range 3 * burst {
+		w.Equal("x", w.text(s))
+	}
+	w.Equal([]uint64{0}, inside)
 }
 
 // The settings say what they do without SX_OFFLOAD_TCP: nothing.

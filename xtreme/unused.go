@@ -69,5 +69,8 @@ func (e *Engine) logUnusedBy(c chosen, o *PollerConfig) {
 // limitsQueues reports whether the setting names queues of an interface that a poller's configuration names too: others are not opened for the
 // poller either.
 func limitsQueues(setting, configuration []conf.Interface) bool {
-	return slices.ContainsFunc(configuration, func(i conf.Interface) bool { return len(queuesOf(setting, i.Name)) > 0 })
+	return slices.ContainsFunc(configuration, func(i conf.Interface) bool {
+		s, _ := entryOf(setting, i.Name)
+		return len(s.Queues) > 0
+	})
 }
