@@ -1,8 +1,11 @@
 package xtreme
 
 import (
+	"log/slog"
 	"net/netip"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -115,6 +118,27 @@ func TestQueuesOfADevice(t *testing.T) {
 			list, err = conf.ParseInterfaces(c.list)
 			require.NoError(t, err)
 		}
-		require.Equal(t, c.queues, queuesOf(list, snap, c.device), "%s of %q", c.device, c.list)
+		queues, _ := queuesOf(list, snap, c.device)
+		require.Equal(t, c.queues, queues, "%s of %q", c.device, c.list)
 	}
+}
+
+// A device that was removed and comes back before its VLAN has the queues that it had.
+func TestQueuesOfADeviceThatComesBack(t *testing.T) {
+	var set conf.Settings
+	var err error
+	set.Offload.Interfaces, err = conf.ParseInterfaces("eth0.5:3")
+	require.NoError(t, err)
+	x := newInterfaces(slog.New(slog.DiscardHandler), &set)
+	tables := facts()
+	var change func(host.Facts)
+	x.mirror, change, err = host.OpenTables(tables)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, x.mirror.Close()) }()
+	require.Equal(t, []int{3}, x.queuesToOpen("eth0"))
+	tables.Links = slices.DeleteFunc(tables.Links, func(l host.Link) bool { return l.Name == "eth0.5" })
+	change(tables)
+	require.Eventually(t, func() bool { _, ok := x.mirror.Snapshot().LinkByName("eth0.5"); return !ok }, time.Minute, time.Millisecond)
+	require.Equal(t, []int{3}, x.queuesToOpen("eth0"))
+	require.Nil(t, x.queuesToOpen("eth1"))
 }

@@ -39,6 +39,7 @@ type interfaces struct {
 	busyNow  map[string]busyRefusal // by name: interfaces that another program had when they were last asked for
 	reported map[string]bool        // by name: interfaces that announce has logged
 	stamps   map[string]xdp.Time    // by name: see stampBy
+	queues   map[string][]int       // by name: see queuesToOpen
 	shared   map[string]bool        // by name: interfaces that a poller with a QueueShare has opened
 }
 
@@ -55,7 +56,7 @@ const busyRefusalTime = time.Second
 func newInterfaces(log *slog.Logger, s *conf.Settings) *interfaces {
 	o := &s.Offload
 	return &interfaces{log: log, named: o.Interfaces, tcp: o.TCP, busy: o.BusyPoll, mode: o.Mode, txRing: transmitRing(s.RingEntries), modes: map[string]string{},
-		busyNow: map[string]busyRefusal{}, reported: map[string]bool{}, stamps: map[string]xdp.Time{}, shared: map[string]bool{}}
+		busyNow: map[string]busyRefusal{}, reported: map[string]bool{}, stamps: map[string]xdp.Time{}, queues: map[string][]int{}, shared: map[string]bool{}}
 }
 
 // transmitRing returns the size of a transmit ring with room for that many frames: the next power of two, 8 or more. 0, the default, stays 0.
@@ -100,6 +101,7 @@ func (x *interfaces) leave() error {
 	if last {
 		clear(x.busyNow)
 		clear(x.stamps)
+		clear(x.queues)
 		clear(x.shared)
 	}
 	x.mu.Unlock()
@@ -114,9 +116,9 @@ func (x *interfaces) leave() error {
 // to need it; else the driver decides.
 func (x *interfaces) open(name string, p nic.Patience) (nic.Device, error) {
 	x.mu.Lock()
-	snap := x.mirror.Snapshot()
+	mirror := x.mirror
 	x.mu.Unlock()
-	c := xdp.Config{Queues: queuesOf(x.named, snap, name), TCP: x.tcp, Time: x.stampedBy(name), BusyPoll: x.busy, TxRing: x.txRing}
+	c := xdp.Config{Queues: x.queuesToOpen(name), TCP: x.tcp, Time: x.stampedBy(name), BusyPoll: x.busy, TxRing: x.txRing}
 	if x.tcp {
 		c.Flows = 1 << 16 // each connection that is opened here has one
 	}
@@ -126,6 +128,7 @@ func (x *interfaces) open(name string, p nic.Patience) (nic.Device, error) {
 	case conf.XDPGeneric:
 		c.Mode = xdp.ModeGeneric
 	default:
+		snap := mirror.Snapshot()
 		if l, ok := snap.LinkByName(name); ok && snap.Path(l.Index).Generic {
 			c.Mode = xdp.ModeGeneric
 		}
@@ -194,10 +197,40 @@ func (x *interfaces) announce(name, below string, sums checksumChoice) {
 	x.log.Info("offloaded interface", "interface", name, "mode", x.modes[below], "checksums", sums.policy.String(), "because", sums.because)
 }
 
-// queuesOf returns the queues that a list names for a device; nil means all.
-func queuesOf(list []conf.Interface, _ *host.Snapshot, device string) []int {
-	i, _ := entryOf(list, device)
-	return i.Queues
+// queuesOf returns the queues that a list names for a device; nil means all. If the list does not name the device itself, it is those named with
+// VLANs on it, and with bonds that it is a member of: their frames come by its queues. named is false if the list names nothing of these.
+func queuesOf(list []conf.Interface, snap *host.Snapshot, device string) (queues []int, named bool) {
+	if own, ok := entryOf(list, device); ok {
+		return own.Queues, true
+	}
+	all := false
+	for _, i := range list {
+		l, ok := snap.LinkByName(i.Name)
+		if !ok {
+			continue
+		}
+		if p := snap.Path(l.Index); p.Offload && slices.Contains(devices(snap, &p), device) {
+			queues, named, all = append(queues, i.Queues...), true, all || len(i.Queues) == 0
+		}
+	}
+	if all {
+		return nil, true
+	}
+	slices.Sort(queues)
+	return slices.Compact(queues), named
+}
+
+// queuesToOpen returns the queues that the settings name for a device. Where its VLANs or its bond are not there, because the device was removed
+// and came back before them, they are those that it was opened with before.
+func (x *interfaces) queuesToOpen(device string) []int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	queues, named := queuesOf(x.named, x.mirror.Snapshot(), device)
+	if !named {
+		return x.queues[device]
+	}
+	x.queues[device] = queues
+	return queues
 }
 
 // entryOf returns what a list says of an interface, by the interface's own name.

@@ -162,11 +162,13 @@ func (f *offloading) attach(snap *host.Snapshot, index, left int, stamps xdp.Tim
 		return []ring.Reason{r}
 	}
 	sums := f.chooseChecksum(&p)
-	i := nic.Interface{Name: below[0], On: l.Name, VLAN: p.VLAN, Queues: queuesOf(f.interfaces, snap, below[0]), Share: f.share, Checksum: sums.policy,
+	i := nic.Interface{Name: below[0], On: l.Name, VLAN: p.VLAN, Share: f.share, Checksum: sums.policy,
 		Path: append(sums.reasons(l.Name), reversePathFilter(l.Name)...)}
 	if isBond(snap, &p) {
 		named, _ := entryOf(f.interfaces, l.Name)
 		i.Name, i.Bond, i.Queues = l.Name, true, named.Queues
+	} else {
+		i.Queues, _ = queuesOf(f.interfaces, snap, i.Name)
 	}
 	// Another VLAN of an interface or bond that the ring has already needs no buffers: its frames come by the same queues.
 	queues := 0
@@ -236,7 +238,8 @@ func (f *offloading) fillShare(snap *host.Snapshot, i *nic.Interface, below []st
 	for _, name := range below {
 		n := len(i.Queues)
 		if n == 0 {
-			n = len(queuesOf(f.poller.engine.nics.named, snap, name))
+			named, _ := queuesOf(f.poller.engine.nics.named, snap, name)
+			n = len(named)
 		}
 		if n == 0 {
 			var err error
