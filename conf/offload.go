@@ -45,7 +45,7 @@ type Offload struct {
 
 // OwnTCP is the settings of connections that our own stack carries, which it does with Offload.TCP.
 type OwnTCP struct {
-	// QuickAck acknowledges each segment with data at once (VMA_TCP_QUICKACK).
+	// QuickAck acknowledges each segment with data by the next Flush or Poll (VMA_TCP_QUICKACK).
 	QuickAck bool
 	// Timestamps is whether timestamps are offered and accepted: 0 not, 1 yes, 2 as net.ipv4.tcp_timestamps says (VMA_TCP_TIMESTAMP_OPTION).
 	Timestamps int

@@ -46,8 +46,8 @@ type Settings struct {
 	HugePages bool
 	// BufferDebug records who holds each buffer and panics when one is released twice (SX_BUFFER_DEBUG).
 	BufferDebug bool
-	// RxPoll is how many empty turns a reactor spins before it sleeps; -1 spins for ever, 0 looks once and sleeps (VMA_RX_POLL). A Config that
-	// leaves its RxPoll at 0 gets this, see reactor.Config.
+	// RxPoll is how many empty turns a reactor spins before it sleeps, unless SelectPoll ends that sooner; -1 spins for ever, 0 looks once and
+	// sleeps (VMA_RX_POLL). A Config that leaves its RxPoll at 0 gets this, see reactor.Config.
 	RxPoll int
 	// SelectPoll bounds the same by time; -1 spins for ever (VMA_SELECT_POLL, microseconds).
 	SelectPoll time.Duration

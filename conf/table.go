@@ -10,9 +10,9 @@ var ringParameters = []Parameter{
 			"for the rest), or auto: uring where it works, else epoll; reactor/netconn takes epoll for auto. PollerConfig.RingKind comes before it",
 		access: text(func(s *Settings) *RingKind { return &s.Ring }, "auto, uring, epoll or offload", ParseRingKind)},
 	Parameter{Name: "SX_OFFLOAD_INTERFACES", Title: "Offloaded interfaces", Field: "Offload.Interfaces", State: Works,
-		Effect: "the only interfaces on which sockets may be offloaded, a bond or VLAN by its own name, with queues: eth1,eth2:0:4-7; " +
-			"empty: those that sockets need. PollerConfig.Interfaces comes before it, but a queue that the setting leaves out of an interface " +
-			"stays out",
+		Effect: "the only interfaces on which sockets may be offloaded, a bond or VLAN by its own name, with queues: eth1,eth2:0:4-7 (of a " +
+			"bond those of each member, of a VLAN those of the interface below, unless that is named too); empty: those that sockets need. " +
+			"PollerConfig.Interfaces comes before it, but a queue that the setting leaves out of an interface stays out",
 		access: access{"interfaces, separated by commas", getInterfaces, setInterfaces,
 			func(s *Settings) bool { return validateInterfaces(s.Offload.Interfaces) == nil }}}.on(RingOffload).as(""),
 	Parameter{Name: "SX_OFFLOAD_TCP", Title: "Offloaded TCP", Field: "Offload.TCP", State: Works,
@@ -140,7 +140,8 @@ var memoryParameters = []Parameter{
 
 var pollParameters = []Parameter{
 	{Name: "VMA_RX_POLL", Title: "Rx Poll Loops", Field: "RxPoll", State: Works,
-		Effect: "how many empty turns in a row a reactor spins before it sleeps; -1: for ever, 0: it does not spin (VMA takes 0 for 1)",
+		Effect: "how many empty turns in a row a reactor spins before it sleeps, where VMA_SELECT_POLL does not end that sooner; -1: for ever, 0: it " +
+			"does not spin (VMA takes 0 for 1)",
 		access: integer(func(s *Settings) *int { return &s.RxPoll }, -1, 100_000_000)},
 	{Name: "VMA_SELECT_POLL", Title: "Select Poll (usec)", Field: "SelectPoll", State: Works,
 		Effect: "bounds the same by time, in microseconds; -1: for ever, 0: it does not spin. With -1 here or in VMA_RX_POLL a reactor " +
@@ -173,8 +174,8 @@ var pollParameters = []Parameter{
 	inert("VMA_RX_POLL_INIT", "Rx Poll Init Loops", "0", within(-1, 100_000_000), NotApplicable,
 		"reactors poll rings, whatever sockets are on them"),
 	Parameter{Name: "VMA_RX_POLL_ON_TX_TCP", Title: "Polling Rx on Tx TCP", Field: "OwnTCP.PollOnSend", State: Works,
-		Effect: "1 has each send on a connection of our own TCP take what has come before; 0 only those after a pause of Poll, where acknowledgements " +
-			"would wait",
+		Effect: "1 has each send on a connection of our own TCP take what has come before, 64 frames of a queue at the most; 0 only those after a " +
+			"pause of Poll, where acknowledgements would wait. Inside Poll, as from a ReceiveCallback, no send does",
 		access: toggle(func(s *Settings) *bool { return &s.OwnTCP.PollOnSend }, false)}.on(RingOffload).unless(noOwnTCP).as("0"),
 	inert("VMA_RX_CQ_DRAIN_RATE_NSEC", "Rx CQ Drain Rate", "0", count, NotApplicable,
 		"it is of VMA's receive calls, which look at the card; here Poll does"),

@@ -39,7 +39,8 @@ var tcpParameters = []Parameter{
 		Effect: "whether our own TCP offers and accepts timestamps (RFC 7323): 0 not, 1 yes, 2 where net.ipv4.tcp_timestamps is not 0 when the ring is made",
 		access: integer(func(s *Settings) *int { return &s.OwnTCP.Timestamps }, 0, 2)}.on(RingOffload).unless(noOwnTCP).as("2"),
 	Parameter{Name: "VMA_TCP_QUICKACK", Title: "TCP quickack", Field: "OwnTCP.QuickAck", State: Works,
-		Effect: "1 has our own TCP acknowledge each segment with data in the turn in which it came; Socket.SetQuickAck has the last word",
+		Effect: "1 has our own TCP acknowledge each segment with data by the next Flush or Poll, without waiting for more; a reactor flushes in " +
+			"the turn in which it came. Socket.SetQuickAck has the last word",
 		access: toggle(func(s *Settings) *bool { return &s.OwnTCP.QuickAck }, false)}.on(RingOffload).unless(noOwnTCP).as("0"),
 	Parameter{Name: "VMA_TCP_MAX_SYN_RATE", Title: "TCP max syn rate", Field: "OwnTCP.SynRate", State: Works,
 		Effect: "the most SYNs that a listener of our own TCP answers in each whole second of the clock (twice as many may come close together, across " +
@@ -48,12 +49,12 @@ var tcpParameters = []Parameter{
 	inert("VMA_TSO", "TSO", "1", yesOrNo.words("on", "off", "auto"), HardwareOnly,
 		"AF_XDP gives a card whole frames; of the kernel's TCP: ethtool -K tso").as("auto"),
 	Parameter{Name: "SX_TCP_RTO_MIN", Title: "TCP least time-out (msec)", Field: "OwnTCP.RTOMin", State: Works,
-		Effect: "the least retransmission time-out of our own TCP (RFC 6298); for less than two full segments, whose acknowledgement the peer may " +
+		Effect: "the least retransmission time-out of our own TCP (RFC 6298), in milliseconds; for less than two full segments, whose acknowledgement the peer may " +
 			"delay, it is the round trip and 50 ms where that is more",
 		access: atLeast(func(s *Settings) *time.Duration { return &s.OwnTCP.RTOMin }, time.Millisecond, 1, 60_000)}.
 		on(RingOffload).unless(noOwnTCP).as("200"),
 	Parameter{Name: "SX_TCP_DELAYED_ACK", Title: "TCP delayed ACK (msec)", Field: "OwnTCP.DelayedAck", State: Works,
-		Effect: "how long our own TCP may wait with the acknowledgement of less than two full segments",
+		Effect: "how long our own TCP may wait with the acknowledgement of less than two full segments, in milliseconds",
 		access: atLeast(func(s *Settings) *time.Duration { return &s.OwnTCP.DelayedAck }, time.Millisecond, 0, 499)}.
 		on(RingOffload).unless(noOwnTCP).as("40"),
 }
@@ -93,7 +94,8 @@ var xlioParameters = []Parameter{
 	inert("XLIO_LRO", "LRO", "auto", anyText, HardwareOnly, "large receive by ConnectX cards; for the kernel's sockets: ethtool -K lro"),
 	inert("XLIO_MULTILOCK", "Multilock", "0", within(0, 1), NotApplicable, "the locks that it chooses between are not here"),
 	inert("XLIO_NGINX_WORKERS_NUM", "Nginx workers", "0", count, NotApplicable,
-		"several loops or processes share a port with ReusePort"),
+		"several loops or processes share a port with ReusePort; what comes by an interface for our own TCP goes to loops with a queue of "+
+			"it, of one process"),
 	inert("XLIO_RX_CQ_WAIT_CTRL", "Rx CQ wait ctrl", "0", yesOrNo, NotApplicable,
 		"sockets have no epoll sets of their own: a poller sleeps on its rings"),
 	inert("XLIO_SKIP_POLL_IN_RX", "Skip poll in rx", "0", within(0, 2), NotApplicable, "a receive call does not poll: Poll does").as("1"),
