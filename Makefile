@@ -46,6 +46,7 @@ https:
 
 seeds:
 	$(GO) test -count=1 -timeout 60m -run '^TestSeeds$$' ./tcp/tcptest -v -seeds=10000
+	$(GO) test -count=1 -timeout 60m -run 'Seeds$$' ./simnet -v -seeds=5000
 
 torture:
 	$(GO) test -count=1 -timeout 60m ./ring/offload/torture -v -seeds=700

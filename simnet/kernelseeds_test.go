@@ -12,7 +12,7 @@ import (
 func TestKernelSeeds(t *testing.T) {
 	count := *numSeeds
 	if count == 0 {
-		if count = 100; testing.Short() || raceEnabled {
+		if count = 50; testing.Short() || raceEnabled {
 			count = 5
 		}
 	}
