@@ -252,8 +252,8 @@ func TestQueuedSendsWithoutRoomBySetting(t *testing.T) {
 			t.Setenv("VMA_TX_NONBLOCKED_EAGAINS", setting)
 			w := byEnvironment(t, kind)
 			to := addr(n.Listen(netip.AddrPortFrom(n.Peer(0), 0)).LocalAddr())
-			s := w.udp(netip.AddrPortFrom(n.Local(0), 0), xtreme.UDPConfig{IPConfig: xtreme.IPConfig{Pacing: xtreme.PacingRate{Rate: 200_000}}})
-			const most = 150
+			s := w.udp(netip.AddrPortFrom(n.Local(0), 0), xtreme.UDPConfig{IPConfig: xtreme.IPConfig{Pacing: xtreme.PacingRate{Rate: 40_000}}})
+			const most = 100
 			r, refused := s.Ring(), uint64(0)
 			for sends := 0; sends < most || r.Stats().Paced == 0 && sends < 100*most; sends++ { // a slow machine queues few of them
 				_, err := s.SendTo(make([]byte, 100), to)
