@@ -239,7 +239,8 @@ func (d *driver) prepareSleep() (pending bool, err error) {
 		pending = true
 	}
 	if x := d.config.Exchange; x != nil {
-		pending = pending || d.handoff.HasIncoming() || x.watcher.Version() != d.othersVersion || d.nics.HasEvents()
+		pending = pending || d.handoff.HasIncoming() || x.watcher.Version() != d.othersVersion || d.nics.HasEvents() ||
+			d.mirror != nil && d.nics.HasUncheckedTables(d.mirror.Snapshot().Generation())
 	}
 	if d.mirror != nil && d.hasUnseenTables() {
 		pending = true // it came after the tables were looked at, and nobody was told to wake us

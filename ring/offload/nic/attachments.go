@@ -198,7 +198,13 @@ func (a *Attachments) removeLeft(p *attachment) {
 
 // NeedsCheck reports whether Check has something to look at: it is due, a job has ended, or the host's tables are of another generation.
 func (a *Attachments) NeedsCheck(now clock.Time, generation uint64) bool {
-	return len(a.list) > 0 && (a.HasEvents() || now >= a.Due() || a.generation != generation)
+	return len(a.list) > 0 && (a.HasEvents() || now >= a.Due() || a.HasUncheckedTables(generation))
+}
+
+// HasUncheckedTables reports whether the host's tables, of a generation, are other ones than those of the last Check. A ring asks before it
+// sleeps: most turns do not check, and the stack may have taken over the new tables in one of them.
+func (a *Attachments) HasUncheckedTables(generation uint64) bool {
+	return len(a.list) > 0 && a.generation != generation
 }
 
 // HasEvents reports whether a job has ended, or other rings have left queues or taken some, since the last Check.
