@@ -86,7 +86,10 @@ func (x *Exchange) Close() error {
 	if err := x.hub.Close(); err != nil {
 		return fmt.Errorf("offload: close exchange: %w", err)
 	}
-	x.close.Do(x.netns.Close)
+	x.close.Do(func() {
+		x.nics.Close() // its goroutines work in the namespace
+		x.netns.Close()
+	})
 	return nil
 }
 

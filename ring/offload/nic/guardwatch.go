@@ -23,7 +23,7 @@ func (n *nic) watchGuard() {
 	}
 	stop := make(chan struct{})
 	n.guardStop = stop
-	go func() {
+	n.table.running.Go(func() {
 		for wait := guardWatchFirst; ; {
 			select {
 			case <-stop:
@@ -36,10 +36,10 @@ func (n *nic) watchGuard() {
 				wait = guardWatchFirst
 			}
 		}
-	}()
+	})
 }
 
-// stopWatchingGuard ends the goroutine. Under the table's lock.
+// stopWatchingGuard ends the goroutine, which may still ask the kernel something: see Table.Close. Under the table's lock.
 func (n *nic) stopWatchingGuard() {
 	if n.guardStop != nil {
 		close(n.guardStop)

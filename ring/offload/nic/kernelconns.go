@@ -116,8 +116,9 @@ func (n *nic) notePassed(flows []link.Flow) {
 		n.passed.flows[f] = n.passed.sweeps
 	}
 	if n.passed.stop == nil {
-		n.passed.stop = make(chan struct{})
-		go n.sweep(n.device, n.passed.stop)
+		dev, stop := n.device, make(chan struct{})
+		n.passed.stop = stop
+		n.table.running.Go(func() { n.sweep(dev, stop) })
 	}
 }
 

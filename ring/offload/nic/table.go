@@ -25,6 +25,7 @@ type Table struct {
 	version atomic.Uint64 // moves when a queue has become idle, or is served again
 	// unpassed counts connections of the kernel on claimed ports for which a steering program had no room.
 	unpassed atomic.Uint64
+	running  sync.WaitGroup // goroutines of interfaces: those that watch guards and those that sweep passed connections
 
 	mu   sync.Mutex
 	nics map[string]*nic
@@ -48,6 +49,9 @@ type TableConfig struct {
 func NewTable(c TableConfig) *Table {
 	return &Table{config: c, nics: map[string]*nic{}}
 }
+
+// Close waits for the goroutines of the interfaces, once all attachments are released: they work in TableConfig.Netns.
+func (t *Table) Close() { t.running.Wait() }
 
 // Path is how frames travel on an interface, while it is open.
 func (t *Table) Path(name string) (p link.Path, ok bool) {
