@@ -66,6 +66,7 @@ func New(c Config) *Attachments {
 	}
 	if c.Table != nil {
 		a.version = c.Table.version.Load()
+		a.generation = c.Table.config.Host.Generation() // what is attached is as it is then, or later
 	}
 	for place, f := range c.Fixed {
 		a.fixed = append(a.fixed, fixedLink{Fixed: f})
