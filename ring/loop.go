@@ -17,7 +17,7 @@ type Loop struct {
 	pool      *buffers.Pool
 	total     uint64      // buffers
 	last      uint64      // ticks; 0: the loop begins, or has slept
-	threshold uint64      // ticks of gapLeast
+	threshold uint64      // ticks of gapLeast; 0: the processor has no counter
 	gap       func(g Gap) // is called for each gap
 
 	// Since the counter was read last: what was delivered, and marks where other work began and ended.
@@ -136,12 +136,16 @@ func (l *Loop) Mark(w Work) {
 }
 
 // polled is the end of a Poll, before its completions are counted.
+//
+//	last == 0         the loop begins, or has slept
+//	threshold == 0    the processor has no counter
+//	past < 0          the goroutine is on another processor, whose counter is behind
 func (l *Loop) polled(epoch *uint64) {
 	now := clock.Ticks()
 	past := now - l.last
 	if past >= l.threshold && l.last != 0 && l.threshold != 0 && int64(past) > 0 {
 		l.noteGap(now, *epoch)
-		now = clock.Ticks()
+		now = clock.Ticks() // the time that noteGap takes is no part of the next gap
 	}
 	l.last, l.delivered, l.marks = now, 0, 0
 }

@@ -151,7 +151,8 @@ func (set *Set) openSocket(kind SocketKind, family Family, c Config) (*Socket, e
 	if err != nil {
 		return nil, &OpError{Op: "socket", Err: err}
 	}
-	return set.newSocket(Handle{Conn: conn, Kind: kind, Copies: family == UnixDomain}, family, c), nil
+	hasNoZeroCopy := family == UnixDomain // the kernel has it for TCP and UDP
+	return set.newSocket(Handle{Conn: conn, Kind: kind, Copies: hasNoZeroCopy}, family, c), nil
 }
 
 // newSocket makes a socket without a ring. It does not read before it has one (stopEnded), and keeps the active state that it starts with.

@@ -263,8 +263,8 @@ func (t *Transport) ReleaseClaims() {
 
 // ReleaseAll gives the pool back all that is left, after the links and the stack were closed.
 func (t *Transport) ReleaseAll() {
-	t.transit.closeRing(t)
-	t.takeEvents()
+	t.transit.closeRing(t) // what this ring has accepted, and the program has refused, is not reset any more
+	t.takeEvents()         // buffers that the table has let go of go back to the pool, or to done
 	for i := range t.pieces {
 		if p := &t.pieces[i]; !p.packet.IsZero() && p.packet.Valid() { // what the stack had queued it has freed
 			t.pool.FreeTransmit(p.packet)
