@@ -98,7 +98,7 @@ func (tr Trial[Op]) Search() (*Failure[Op], int) {
 	return worst, ran
 }
 
-// trySeed runs one seed and returns its failure, made smaller, or nil.
+// trySeed runs one seed and returns its failure with all operations, or nil.
 func (tr Trial[Op]) trySeed(seed uint64) *Failure[Op] {
 	ops := tr.Generate(seed, randomStream(seed, "operations"))
 	if err := tr.runOnce(seed, ops); err != nil {

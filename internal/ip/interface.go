@@ -163,10 +163,12 @@ func (l *attachedLink) fits(p buffers.Packet) bool {
 	return p.Len() <= room
 }
 
-// sendingLink is the link, or another one of its interface if it does not send.
+// sendingLink is the link, or another one of its interface if it does not send. It is for frames that were made for the link already: all of
+// them go to one other link, because the hashes of their flows are not known any more.
 func (s *Stack) sendingLink(i int) int {
+	const anyHash = 0
 	if l := &s.links[i]; !l.sends() {
-		if other := s.pickLink(l.Index, 0); other >= 0 {
+		if other := s.pickLink(l.Index, anyHash); other >= 0 {
 			return other
 		}
 	}

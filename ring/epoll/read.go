@@ -18,6 +18,9 @@ const (
 	acceptTurns = 64 // connections
 )
 
+// What is reported to the sink may run callbacks of the application, which may close the socket. Its record is empty then (r.s is nil), or
+// another socket's: so the functions below compare r.s with the socket that they have begun with.
+
 // read receives from a socket that epoll has reported as readable, and makes it hot if something was there. ev are the events.
 func (d *driver) read(k *ring.Sink, r *record, ev uint32) {
 	if r.kind == ring.KindListener {
