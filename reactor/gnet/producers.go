@@ -20,6 +20,9 @@ import (
 // producers is the list that SetProducers has made.
 type producers struct{ of []*conn }
 
+// copied is a copy of the list, for calls that may close a connection of it, which takes that connection off the list.
+func (p *producers) copied() []*conn { return slices.Clone(p.of) }
+
 // SetProducers says whose input is written to this connection: while too much waits here, those connections are not read from.
 func (c *conn) SetProducers(from ...Conn) error {
 	switch {
@@ -62,7 +65,7 @@ func (c *conn) blockProducers() error {
 	if c.producers == nil {
 		return c.block()
 	}
-	for _, p := range c.producers.of {
+	for _, p := range c.producers.copied() {
 		if err := p.block(); err != nil && p == c {
 			return err
 		}
@@ -76,7 +79,7 @@ func (c *conn) unblockProducers() {
 		c.unblock()
 		return
 	}
-	for _, p := range c.producers.of {
+	for _, p := range c.producers.copied() {
 		p.unblock()
 	}
 }

@@ -100,7 +100,7 @@ func (f *found) findAddresses() error {
 		return nil
 	case e == unix.ENOTCONN && f.hadPeer():
 		if f.Family != ring.UnixDomain {
-			f.Remote = sys.PeerName(f.fd)
+			f.Remote = sys.PeerName(f.fd) // by SO_PEERNAME, which still tells the peer of a connection that has ended
 		}
 		return nil
 	}
