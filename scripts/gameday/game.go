@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"time"
 )
 
@@ -63,6 +64,7 @@ func startOnce(dir string, c *cause, size int) (g *game, err error) {
 	if err := g.startVictim(); err != nil {
 		return nil, errors.Join(err, g.close())
 	}
+	g.prefer(playing)
 	if _, err := g.tell("report"); err != nil { // it has joined its group
 		return nil, errors.Join(err, g.close())
 	}
@@ -92,6 +94,7 @@ func (g *game) startVictim() error {
 	g.child.Env = append(os.Environ(), "VMA_STATS_SHMEM_DIR="+g.statistics(), "VMA_RX_WRE=2048", "VMA_TRACELEVEL=error")
 	g.child.Env = append(g.child.Env, g.cause.environment...)
 	g.child.Stderr = os.Stderr
+	g.child.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // for prefer
 	in, err := g.child.StdinPipe()
 	if err != nil {
 		return err
@@ -145,6 +148,7 @@ var quiet = 2500 * time.Millisecond
 
 // play has the cause happen, and says what it did.
 func (g *game) play() (a answer, err error) {
+	defer g.prefer(staying)
 	before, err := g.flow()
 	if err != nil {
 		return a, err
