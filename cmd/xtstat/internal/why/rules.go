@@ -51,8 +51,10 @@ func noBuffers(e *Evidence) []Finding {
 			_, empty := e.delta(stats.Host, "xdp.rx_fill_ring_empty_descs")
 			f.Evidence = append(f.Evidence, empty...)
 		}
-		f.Evidence = append(f.Evidence, fmt.Sprintf("buffers in use: at most %d of %d", used, all))
-		if all > 0 && 2*used >= all { // the rest lies with the card, or is kept for sending
+		if all > 0 {
+			f.Evidence = append(f.Evidence, fmt.Sprintf("buffers in use: at most %d of %d", used, all))
+		}
+		if all > 0 && 2*used >= all && !e.stalled(f) { // the rest lies with the card, or is kept for sending
 			f.Place, f.Cause = Application, fmt.Sprintf("no buffer lay ready for the card: %d of %d are held, packets are not released", used, all)
 			continue
 		}
@@ -60,6 +62,13 @@ func noBuffers(e *Evidence) []Finding {
 		e.blameGap(f)
 	}
 	return list
+}
+
+// stalled reports whether the loop did not poll while all of a finding was lost: then it is from that gap, whatever was held in the same second.
+func (e *Evidence) stalled(f *Finding) bool {
+	const least = 20 * time.Millisecond
+	longest, _, _ := e.gap(f.begin(), f.end())
+	return longest >= least && longest > f.end().Sub(f.begin())
 }
 
 // reasons are the places of the drops that an offloaded ring's stack counts, with what they mean. Others than these are damaged or wrong when

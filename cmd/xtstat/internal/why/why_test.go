@@ -246,6 +246,26 @@ func TestAGapInAFeedTellsTheTime(t *testing.T) {
 	require.Equal(t, noon, found[i].Since)
 }
 
+// Buffers that were held explain a loss that lasts; one that a gap between polls covers is from the gap.
+func TestHeldBuffersAndAGap(t *testing.T) {
+	explain := func(events ...stats.Event) string {
+		list := samples(nil)
+		for i := range list {
+			list[i].Values["poller.buffers"], list[i].Values["poller.buffers_used_peak"] = 1000, 900
+		}
+		found := Explain(Gather(list, events, noon, noon.Add(10*time.Second)))
+		require.Len(t, found, 1, "%+v", found)
+		return found[0].Cause
+	}
+	drop := func(ms int) stats.Event { return journal(ms, stats.EventDrop, 12, "v0.xdp.rx_dropped") }
+	gap := func(ms int, length uint64) stats.Event {
+		return journal(ms, stats.EventPollGap, length, "feed: preempted: another thread had the processor")
+	}
+	require.Contains(t, explain(gap(100, 60e6), drop(105)), "did not poll for 60ms")
+	require.Contains(t, explain(drop(105), gap(200, 60e6), drop(300)), "900 of 1000 are held")
+	require.Contains(t, explain(gap(100, 2e6), drop(105)), "900 of 1000 are held")
+}
+
 // Packets that came through the kernel have the begin, the end and the number that the journal has.
 func TestWayThroughTheKernel(t *testing.T) {
 	found, list := explained(map[string]uint64{"host.v0.steer.no_queue": 30},
