@@ -88,31 +88,6 @@ func published(t *testing.T, kind conf.RingKind, change ...func(*conf.Settings))
 	return w, r
 }
 
-// The states of a poller's buffers are in the file, counted while the loop does not poll, and their sum is all buffers.
-func TestPublishedStatesOfBuffers(t *testing.T) {
-	onEveryKind(t, func(t *testing.T, kind conf.RingKind) {
-		w, r := published(t, kind)
-		s := w.udp(w.at(0))
-		peer := w.net.Dial(s.LocalAddr())
-		var held []xtreme.Packet
-		for range 5 {
-			w.write(peer, "held")
-			held = append(held, w.event(s, xtreme.EventPacket).Packet)
-		}
-		states := func() map[string]uint64 { return r.Blocks(stats.Pollers)[0].Totals }
-		for end := time.Now().Add(time.Minute); states()["buffers_held"] != 5; time.Sleep(10 * time.Millisecond) {
-			w.True(time.Now().Before(end), "%v", states())
-		}
-		n := states()
-		w.Equal(n["buffers"], n["buffers_free"]+n["buffers_filling"]+n["buffers_received"]+n["buffers_held"]+n["buffers_lent"]+n["buffers_transmitting"]+
-			n["buffers_unacknowledged"]+n["buffers_completing"])
-		for _, p := range held {
-			w.NoError(p.Release())
-		}
-		w.close(s)
-	})
-}
-
 // ringOf and socketOf are what the file has of a socket and its ring.
 func socketOf(t *testing.T, r *stats.Reader, s *xtreme.Socket) stats.View {
 	for _, v := range r.Blocks(stats.Sockets) {
