@@ -103,9 +103,11 @@ func NewLoop(page *LoopPage, pool *buffers.Pool, measuresSleep bool, gap func(g 
 	return l
 }
 
-// Refresh copies what is counted of the pool, and measures how fast the processor's counter runs once more. Owner only.
-func (l *Loop) Refresh() {
+// Refresh copies what is counted of the pool, and measures the speed of the processor's counter once more. epoch is the interval of peaks: polls
+// note the most buffers in use only when they return completions, and without a free buffer none come. Owner only.
+func (l *Loop) Refresh(epoch uint64) {
 	l.page.BuffersUsed, l.page.NoBuffer = l.usedBuffers(), l.pool.Stats().Exhausted
+	l.page.BuffersUsedPeak.note(epoch, l.page.BuffersUsed)
 	l.threshold = clock.TicksIn(gapLeast)
 }
 

@@ -205,7 +205,7 @@ func protocolName(s *ring.Socket) string {
 // links have lost frames, it also copies what the drivers count, some hundred words.
 func (m *monitor) Refresh(r *ring.Ring) {
 	if m.loop != nil {
-		m.loop.Refresh()
+		m.loop.Refresh(*m.of.file.Epoch())
 		m.thread.takeBaseline()
 	}
 	second := m.second.Load()
