@@ -28,10 +28,10 @@ const (
 type sampler struct {
 	file    *File
 	onTick  atomic.Pointer[func(second bool)]
-	turn    int    // of steps
-	ticked  int64  // when the step before was
-	last    int64  // end of the last sample
-	ended   uint64 // the interval that has ended: the epoch of peaks in the next sample
+	turn    int      // of steps
+	ticked  [2]int64 // when the step before was, and the one before that; 0: there was none
+	last    int64    // end of the last sample
+	ended   uint64   // the interval that has ended: the epoch of peaks in the next sample
 	columns []column
 	stop    chan struct{}
 	done    sync.WaitGroup
@@ -102,7 +102,7 @@ func (s *sampler) step(now int64) {
 	f := s.file
 	atomic.StoreUint64(&f.head[headTick], uint64(now))
 	s.eachBlock(s.lookAtTime(now))
-	s.ticked = now
+	s.ticked = [2]int64{now, s.ticked[0]}
 	switch s.turn % ticksPerTurn {
 	case 0:
 		s.ended = f.head[headEpoch]
@@ -159,13 +159,12 @@ func (s *sampler) lookAt(b *Block) {
 }
 
 // findLosses compares a block's counters of losses with what they were at the last call, and writes an EventDrop for each that has grown. With
-// the lock. Counters that a block names are those of drivers, which store them when the step before asks for it: their losses are from then.
+// the lock. What was lost since the step before gets the time in the middle. Counters that a block names are those of drivers, which store them
+// when a step asks for it: their losses are older by one step.
 func (s *sampler) findLosses(b *Block, now int64) {
 	l := b.section.layout
 	if l.Names > 0 {
-		if s.ticked != 0 {
-			now = s.ticked
-		}
+		now = between(s.ticked[1], s.ticked[0], now)
 		for i, row := range b.namedRows() {
 			v := atomic.LoadUint64(&b.counters[i])
 			if b.rowsVersion&1 != 0 || atomic.LoadUint64(&b.words[blockInfo]) != b.rowsVersion {
@@ -183,6 +182,7 @@ func (s *sampler) findLosses(b *Block, now int64) {
 	if b.last == nil {
 		b.last = make([]uint64, l.Width)
 	}
+	now = between(s.ticked[0], now, now)
 	at := 0
 	for i := range l.Counters {
 		row := &l.Counters[i]
@@ -197,6 +197,14 @@ func (s *sampler) findLosses(b *Block, now int64) {
 		}
 		at += row.Words()
 	}
+}
+
+// between is the middle of two times; without one of them it is or.
+func between(from, to, or int64) int64 {
+	if from == 0 || to == 0 {
+		return or
+	}
+	return from + (to-from)/2
 }
 
 // lookForOnset writes an event when a counter begins to grow, and one when it has not grown for onsetPause: its time is that of the last growth,
