@@ -35,7 +35,8 @@ var consequences = map[kind][]kind{
 	aboutQueue:   {aboutKernel},
 }
 
-// relate puts findings in order: each cause, that of the largest loss first, and behind it what follows from it. It numbers them.
+// relate puts findings in order: each cause, that of the largest loss first, and behind it what follows from it. What was lost because this
+// machine did other things stands last. It numbers the findings.
 func relate(found []Finding) []Finding {
 	for i := range found {
 		found[i].cause = causeOf(found, i)
@@ -62,7 +63,7 @@ func relate(found []Finding) []Finding {
 	slices.SortStableFunc(order, func(a, b int) int {
 		x, y := root(a), root(b)
 		if x != y {
-			return cmp.Or(cmp.Compare(weight(y), weight(x)), found[x].begin().Compare(found[y].begin()), cmp.Compare(x, y))
+			return cmp.Or(cmp.Compare(busy(&found[x]), busy(&found[y])), cmp.Compare(weight(y), weight(x)), found[x].begin().Compare(found[y].begin()), cmp.Compare(x, y))
 		}
 		return cmp.Or(cmp.Compare(rank(&found[a]), rank(&found[b])), found[a].begin().Compare(found[b].begin()))
 	})
@@ -80,6 +81,14 @@ func relate(found []Finding) []Finding {
 		list = append(list, f)
 	}
 	return list
+}
+
+// busy is 1 of a finding that blames a gap in which the machine kept the loop from polling, else 0.
+func busy(f *Finding) int {
+	if !f.gapEnd.IsZero() && f.Place == Kernel {
+		return 1
+	}
+	return 0
 }
 
 // rank is where a finding stands among those of one cause: the cause, other counts, gaps in feeds.
@@ -245,19 +254,26 @@ func narrow(found []Finding) {
 
 // Summary says in a line how the findings are ordered; empty for a single one.
 func Summary(list []Finding) string {
-	causes := 0
+	causes, machine := 0, 0
 	for i := range list {
 		if list[i].BecauseOf == 0 {
 			causes++
+			machine += busy(&list[i])
 		}
 	}
+	text := ""
 	switch {
 	case len(list) <= 1:
 		return ""
 	case causes == 1:
 		return "one cause (1), and what follows from it"
 	case causes == len(list):
-		return fmt.Sprintf("%d findings that do not follow from each other, that of the largest loss first", len(list))
+		text = fmt.Sprintf("%d findings that do not follow from each other, that of the largest loss first", len(list))
+	default:
+		text = fmt.Sprintf("%d causes, that of the largest loss first; behind each what follows from it", causes)
 	}
-	return fmt.Sprintf("%d causes, that of the largest loss first; behind each what follows from it", causes)
+	if machine > 0 {
+		text += fmt.Sprintf("; last %d because this machine did other things", machine)
+	}
+	return text
 }
