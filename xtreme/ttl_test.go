@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -68,6 +70,69 @@ func TestSendOptionsSeenByThePeer(t *testing.T) {
 			w.close(s)
 		}
 	})
+}
+
+// Without SetTTL the time to live is the kernel's default (net.ipv4.ip_default_ttl), on each kind of ring and with our own TCP.
+func TestDefaultTTL(t *testing.T) {
+	const kernels = 33
+	isDefault := func(w *cabled) {
+		w.NoError(os.WriteFile("/proc/sys/net/ipv4/ip_default_ttl", []byte(strconv.Itoa(kernels)), 0))
+	}
+	t.Run("UDP", func(t *testing.T) {
+		onEveryKind(t, func(t *testing.T, kind conf.RingKind) {
+			w := newCabled(t)
+			isDefault(w)
+			w.engine = w.newEngine(func(s *conf.Settings) { s.Ring = kind })
+			w.poller = w.newPoller("sender")
+			to := netip.AddrPortFrom(w.net.Peer(0), 9301)
+			peer := listenForTTL(w, 0, netip.AddrPortFrom(group(72), to.Port()))
+			s := w.udp(w.at(0))
+			w.Equal(kind == conf.RingOffload, s.Path().Tier == "bypass", s.Path())
+			w.sendTo(s, "x", to)
+			w.NoError(w.poller.Flush())
+			w.Equal(kernels, ttlOf(w.world, peer))
+			w.NoError(s.SetTTL(9))
+			w.sendTo(s, "x", to)
+			w.NoError(w.poller.Flush())
+			w.Equal(9, ttlOf(w.world, peer))
+		})
+	})
+	t.Run("our own TCP", func(t *testing.T) {
+		w := newCabled(t)
+		isDefault(w)
+		w.engine = w.newEngine(ownTCP)
+		w.poller = w.newPoller("own TCP")
+		l := w.listenInPeer()
+		seen := capturedTTL(w, func() {
+			c, err := w.poller.DialTCP(addr(l.Addr()), xtreme.DialConfig{})
+			w.NoError(err)
+			w.Equal("bypass", c.Path().Tier, c.Path())
+			w.event(c, xtreme.EventOut)
+		})
+		w.Equal(kernels, seen)
+	})
+}
+
+// capturedTTL is the time to live of the first TCP segment that comes to the peer's end while f runs.
+func capturedTTL(w *cabled, f func()) int {
+	fd := -1
+	w.net.InPeer(func() {
+		var err error
+		fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.ETH_P_IP>>8|unix.ETH_P_IP&0xff<<8)
+		w.NoError(err)
+	})
+	defer unix.Close(fd)
+	limit := unix.NsecToTimeval(int64(patience))
+	w.NoError(unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &limit))
+	f()
+	packet := make([]byte, 2048)
+	for {
+		_, from, err := unix.Recvfrom(fd, packet, 0)
+		w.NoError(err)
+		if from.(*unix.SockaddrLinklayer).Pkttype != unix.PACKET_OUTGOING && packet[9] == unix.IPPROTO_TCP {
+			return int(packet[8])
+		}
+	}
 }
 
 // listenForTTL is a kernel socket of the peer, member of a group on one of its interfaces, which is told the time to live of what it receives.
