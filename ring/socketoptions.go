@@ -7,7 +7,8 @@ import (
 
 // SocketOptions are what the application said of a socket, for drivers with a stack of their own.
 type SocketOptions struct {
-	TTL, TOS, MulticastTTL      int
+	TTL                         int // 0: the default
+	TOS, MulticastTTL           int
 	MulticastLoop, MulticastAll bool
 	MulticastInterface          int // 0: the routing table chooses
 	Broadcast                   bool
@@ -33,7 +34,7 @@ type OptionValue struct {
 }
 
 // defaultSocketOptions are Linux's.
-var defaultSocketOptions = SocketOptions{TTL: 64, MulticastTTL: 1, MulticastLoop: true, MulticastAll: true}
+var defaultSocketOptions = SocketOptions{MulticastTTL: 1, MulticastLoop: true, MulticastAll: true}
 
 // OptionsOf returns the options that were set on the socket so far. For drivers and transports, which only read them; empty for a goroutine
 // that is not the owner.

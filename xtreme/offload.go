@@ -300,7 +300,7 @@ func (f *offloading) addToRing(i nic.Interface) error {
 	p := f.poller
 	made := offload.New(offload.Config{Drops: p.monitor.offloadDrops(), Exchange: f.exchange, Interfaces: []nic.Interface{i}, Fragment: true,
 		ShadowEvery: p.engine.settings.ShadowRatio, ThreeTuple: p.engine.settings.Offload.ThreeTuple, Record: p.record,
-		MTU: p.engine.settings.MTU, Sender: p.engine.kernelSends, LinkChanged: p.monitor.linkChanged(), Gather: p.engine.settings.Offload.Gather,
+		MTU: p.engine.settings.MTU, TTL: kernelTTL(), Sender: p.engine.kernelSends, LinkChanged: p.monitor.linkChanged(), Gather: p.engine.settings.Offload.Gather,
 		TCP: f.streamOptions(), FlowRecord: f.flowRecord(), ConnectionThreeTuple: p.engine.settings.OwnTCP.ConnectionThreeTuple})
 	sc := ring.SetConfig{Transport: f.transport(), Pool: p.pool, Kind: string(conf.RingOffload), Reasons: f.notes, Logic: f.logic,
 		OneRing: offload.OneRing, Place: p.place, Siblings: p.Rings, Changed: p.engine.rings.onRingChanged,

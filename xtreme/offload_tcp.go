@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -229,12 +230,23 @@ func (f *offloading) streamOptions() *stream.Options {
 	s.RTOInitial, s.RTOMax = max(s.RTOInitial, s.RTOMin), max(s.RTOMax, s.RTOMin)
 	s.Timestamps = o.Timestamps == 1 || o.Timestamps == 2 && kernelHasTimestamps() // 2: as the kernel has it
 	s.Congestion = congestions[e.Congestion]
+	s.TTL = kernelTTL()
 	if e.MSS > 0 {
 		s.MaxSegment = uint16(e.MSS)
 	} else if e.MTU > 0 {
 		s.MaxSegment = uint16(e.MTU - headersIPv4)
 	}
 	return &stream.Options{Settings: &s, Table: tcp.Config{SynRate: o.SynRate}, PollOnSend: o.PollOnSend}
+}
+
+// kernelTTL is the kernel's default time to live of unicast in this thread's network namespace; 64 where that is not known.
+func kernelTTL() uint8 {
+	text, err := os.ReadFile("/proc/sys/net/ipv4/ip_default_ttl")
+	n, e := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 8)
+	if err != nil || e != nil || n == 0 {
+		return 64
+	}
+	return uint8(n)
 }
 
 // kernelHasTimestamps reports whether the kernel's TCP offers timestamps in this thread's network namespace.

@@ -122,7 +122,11 @@ func (d *driver) options(s *ring.Socket) udp.Options {
 			size = min(size, has/2)
 		}
 	}
-	return udp.Options{TTL: uint8(o.TTL), TOS: uint8(o.TOS), MulticastTTL: uint8(o.MulticastTTL), MulticastLoop: o.MulticastLoop,
+	ttl := uint8(o.TTL)
+	if ttl == 0 { // not set
+		ttl = d.config.TTL
+	}
+	return udp.Options{TTL: ttl, TOS: uint8(o.TOS), MulticastTTL: uint8(o.MulticastTTL), MulticastLoop: o.MulticastLoop,
 		Broadcast: o.Broadcast, MulticastInterface: o.MulticastInterface, ReceiveBuffer: size}
 }
 

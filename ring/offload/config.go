@@ -45,6 +45,8 @@ type Config struct {
 	// MTU, unless 0, bounds the IP packets that are sent over links, 68 at the least, whatever the interfaces allow; what is longer is cut by
 	// the stack, or refused without Fragment (VMA_MTU). What the kernel sends follows its interfaces.
 	MTU int
+	// TTL is the time to live of the unicast datagrams of sockets without SetTTL (net.ipv4.ip_default_ttl); 0 means 64.
+	TTL uint8
 	// Sender, unless nil, is asked once for each destination of a socket, when its route is found: with a reason the kernel sends to that
 	// destination. It is asked again when a route, an address or a socket has changed.
 	Sender func(s *ring.Socket, to netip.AddrPort) (ring.Reason, bool)
@@ -102,6 +104,8 @@ var OneRing = ring.Reason{Code: "ring.no_steering",
 
 const defaultShadowEvery = 100
 
+const defaultTTL = 64 // RFC 1700
+
 // complete checks the fields and fills in defaults. Exchange, Links and MemoryHost exclude each other as their comments say.
 func (c *Config) complete() error {
 	bad := func(name string, value any) error {
@@ -151,6 +155,9 @@ func (c *Config) complete() error {
 		if info.Headroom < nic.MaxHeaders {
 			return bad(fmt.Sprintf("Links[%d]: headroom", i), info.Headroom)
 		}
+	}
+	if c.TTL == 0 {
+		c.TTL = defaultTTL
 	}
 	if c.ShadowEvery == 0 {
 		c.ShadowEvery = defaultShadowEvery
