@@ -227,8 +227,8 @@ func (h *Host) scheduleTurn(at int64) {
 // turnLimit is how often a host may poll at one time before it is said to be going round in circles.
 const turnLimit = 10_000
 
-// turn polls the host's ring until it has nothing more to do, gives the completions to the handler, and schedules the next turn for the
-// ring's deadline.
+// turn polls the host's ring until it has nothing more to do, and gives the completions to the handler. The Arm that finds nothing schedules the
+// next turn, for the ring's deadline: the driver sleeps by the function that buildRing gives it. While the host is paused the turn is put off.
 func (h *Host) turn() {
 	w := h.world
 	if w.now < h.resume {

@@ -198,7 +198,7 @@ func (k *Kernel) facts() (f host.Facts) {
 			}
 		}
 		x := offload.Facts(host.Link{Index: n.index, Name: n.name, Type: unix.ARPHRD_ETHER, MAC: wire.MAC(n.mac), MTU: n.mtu, Flags: flags,
-			Netns: -1, Program: n.foreignProgram()}, n.addrs...)
+			Netns: -1, Program: n.otherProgram}, n.addrs...)
 		f.Links = append(f.Links, x.Links...)
 		f.Addresses = append(f.Addresses, x.Addresses...)
 		for _, r := range x.Routes {

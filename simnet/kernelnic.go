@@ -74,6 +74,8 @@ func (n *KernelNIC) SetCarrier(carrier bool) {
 }
 
 // Delete removes the interface, with its addresses, its program and its memberships; Make makes it again, with another number.
+//
+// The addresses stay noted, so that Make gives them back, as whatever configures the host's network would.
 func (n *KernelNIC) Delete() {
 	if n.present {
 		n.present = false
@@ -83,7 +85,8 @@ func (n *KernelNIC) Delete() {
 	}
 }
 
-// Make makes an interface again that was deleted.
+// Make makes an interface again that was deleted: with another number, its former addresses, up and with a carrier. The rings' program is not
+// on it.
 func (n *KernelNIC) Make() {
 	if !n.present {
 		n.kernel.nextIndex++
@@ -122,8 +125,6 @@ func (n *KernelNIC) removeProgram() {
 		n.device.detached = true
 	}
 }
-
-func (n *KernelNIC) foreignProgram() int { return n.otherProgram }
 
 // arrive handles a frame that arrives from the line: the rings' program redirects it to a queue, or the kernel's stack receives it.
 func (n *KernelNIC) arrive(f *frame) {

@@ -127,7 +127,7 @@ func (c *Conn) extend(now clock.Time, b []byte, more bool) int {
 func (c *Conn) queue(now clock.Time, b []byte, more bool) int {
 	h := c.Host
 	b = b[:min(len(b), h.Piece)]
-	n := h.memory.add(b, true)
+	n := h.memory.add(b, givenToSend)
 	if err := h.Table.Send(now, c.ID, tcp.Payload{Buffer: n, Length: uint32(len(b))}, more); err != nil {
 		h.memory.remove(n)
 		return 0
@@ -256,7 +256,7 @@ func (h *Host) event(now clock.Time, e tcp.Event) {
 
 // data checks received data, copies it to what Read returns, and frees its buffer.
 func (h *Host) data(c *Conn, p tcp.Payload) {
-	b, err := h.memory.read(p, false)
+	b, err := h.memory.read(p, fromSegment)
 	switch {
 	case err != nil:
 		h.fail("buffer: data: %w", err)

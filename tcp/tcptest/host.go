@@ -100,7 +100,7 @@ func (h *Host) segment(now clock.Time, ip *wire.IPv4, b []byte) {
 	}
 	length := s.Payload.Length
 	if length > 0 {
-		s.Payload.Buffer = h.memory.add(b, false)
+		s.Payload.Buffer = h.memory.add(b, fromSegment)
 	}
 	number := s.Payload.Buffer
 	s.ECN = tcp.ECN(ip.TOS() & 3)
@@ -227,7 +227,7 @@ func (h *Host) build(s *tcp.Segment) []byte {
 	segment := b[wire.IPv4Len:]
 	payload := segment[s.HeaderLen():]
 	if len(payload) > 0 {
-		from, err := h.memory.read(s.Payload, true)
+		from, err := h.memory.read(s.Payload, givenToSend)
 		if err != nil {
 			h.fail("buffer: segment %v to %v: %w", s.Local, s.Remote, err)
 			return nil
@@ -262,6 +262,12 @@ type block struct {
 	b    []byte
 	sent bool // Send was given it; else a segment brought it
 }
+
+// The argument sent of add and read.
+const (
+	givenToSend = true
+	fromSegment = false
+)
 
 // memory is the transport's buffers that the table has.
 type memory struct {
