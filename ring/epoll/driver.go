@@ -20,11 +20,11 @@ type driver struct {
 	receiver *direct.Receiver
 	table    table
 
-	batch   []sys.EpollEvent // what epoll reported last
-	next    int              // first event of the batch not handled; equals count when all are
-	count   int
-	fetched uint64 // counts batches, so that an event can be told to be older than what it would answer
-	skip    int    // turns until epoll is asked again, while hot sockets are read directly
+	batch       []sys.EpollEvent // what epoll reported last
+	next        int              // first event of the batch not handled; equals count when all are
+	count       int
+	batchNumber uint64 // of the batch of events that was fetched last
+	skip        int    // turns until epoll is asked again, while hot sockets are read directly
 
 	hot         [maxHot]hotSocket
 	numHot      int

@@ -102,13 +102,14 @@ func (d *driver) SetReceiving(s *ring.Socket, on bool) error {
 	return wrap("watch", r, e)
 }
 
-// NotifyWritable asks for EPOLLOUT until it came once.
+// NotifyWritable asks for EPOLLOUT until it came once. One in the batch that was fetched before does not count: the socket may have been filled
+// since.
 func (d *driver) NotifyWritable(s *ring.Socket) error {
 	r := d.table.of(s)
 	if r == nil {
 		return notAttached("notify writable", s)
 	}
-	r.notify, r.asked = true, d.fetched
+	r.notify, r.notifyAfter = true, d.batchNumber
 	e := d.sync(r)
 	if e != 0 {
 		r.notify = false

@@ -120,7 +120,7 @@ func (d *driver) onWritable(k *ring.Sink, r *record, ev uint32) {
 			d.deferSync(r)
 		}
 	}
-	if !r.notify || ev&trouble == 0 && r.asked == d.fetched {
+	if !r.notify || ev&trouble == 0 && r.notifyAfter == d.batchNumber {
 		return // the event is older than the request: the room that it reports may have been filled by the send that found none
 	}
 	r.notify = false

@@ -353,7 +353,7 @@ func TestStaleWritableIsNotBelieved(t *testing.T) {
 	// An EPOLLOUT fetched before the question, as if the sink had been full when it came.
 	r := w.drv.table.of(s)
 	require.True(t, r.notify)
-	r.asked = w.drv.fetched
+	r.notifyAfter = w.drv.batchNumber
 	w.drv.batch[0].Events = unix.EPOLLOUT
 	h := ring.HandleOf(s)
 	w.drv.batch[0].Fd, w.drv.batch[0].Pad = int32(h.Slot), int32(h.Gen)

@@ -83,7 +83,7 @@ func (d *driver) prepareSleep() (pending bool, err error) {
 
 // noteBatch notes that epoll has reported n events into the batch.
 func (d *driver) noteBatch(n int) {
-	d.fetched++
+	d.batchNumber++
 	d.next, d.count = 0, n
 }
 

@@ -30,8 +30,8 @@ type record struct {
 	hot        bool // in driver.hot
 	unshared   bool // hot, and epoll does not watch it
 
-	sendError syscall.Errno // a send failed with it, which took it from the socket: how the stream really ended
-	asked     uint64        // driver.fetched when notify was asked for
+	sendError   syscall.Errno // a send failed with it, which took it from the socket: how the stream really ended
+	notifyAfter uint64        // the batch that was fetched last when notify was set: its EPOLLOUT is older than the request
 
 	current ring.Transmission
 	rest    buffers.Buffer // where current goes on

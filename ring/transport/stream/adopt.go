@@ -171,8 +171,9 @@ func (t *Transport) resetRefused() {
 // HasRefused reports whether connections came back to be reset. Any goroutine.
 func (t *Transport) HasRefused() bool { return t.hasRefused.Load() }
 
-// deliverBacklog reports what a connection had received before it came to this ring. more: the sink has no room. waits: no buffer is free, or
-// the application has stopped reading: what came later is to wait behind it.
+// deliverBacklog reports what a connection had received before it came to this ring, after a failure also to an application that has stopped
+// reading: as Report does with what came later. more: the sink has no room. waits: that, or no buffer is free, or the application has stopped
+// reading: what came later is to wait behind it.
 func (t *Transport) deliverBacklog(k *ring.Sink, id tcp.ID, r *record, s *ring.Socket) (more, waits bool) {
 	for r.flags&isOpen != 0 && r.flags&hasBacklog != 0 {
 		data := t.backlogs[id]
