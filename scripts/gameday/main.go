@@ -68,6 +68,7 @@ func run(args []string) error {
 	if err != nil {
 		return err
 	}
+	begin := time.Now()
 	answer, err := g.play()
 	if err != nil {
 		return errors.Join(err, g.close())
@@ -76,9 +77,11 @@ func run(args []string) error {
 	if err != nil {
 		return errors.Join(err, g.close())
 	}
-	fmt.Printf("The feed handler is process %d: xtstat -k %s -p %d. Within the last minute something happened to its feed.\n"+
-		"Its line is %s on %s. Say what it was, how much was lost or diverted, and when.\n"+
-		"The answer is in %s (gameday open). The feed goes on for %v.\n", g.process(), g.statistics(), g.process(), lineAddress, device, sealed, *stay)
+	fmt.Printf("The feed handler is process %d: xtstat why -k %s -p %d (docs/monitoring.md, When packets are missing).\n"+
+		"Something happened to its feed between %s and %s. Its line is %s on %s.\n"+
+		"Say what it was, how much was lost or diverted, and when.\n"+
+		"The answer is in %s (gameday open). The feed goes on for %v.\n", g.process(), g.statistics(), g.process(), begin.Format(time.TimeOnly),
+		time.Now().Format(time.TimeOnly), lineAddress, device, sealed, *stay)
 	time.Sleep(*stay)
 	return g.close()
 }

@@ -69,6 +69,7 @@ type Evidence struct {
 	samples  []stats.Sample
 	grew     map[string]span // by column: in which samples
 	complete bool            // no event of the window was written over
+	nearest  *stats.Event    // outside of the window, of what losses leave in the journal; nil: there is none
 }
 
 // span is from the begin of the first sample in which a counter grew to the end of the last one.
@@ -119,11 +120,27 @@ func Gather(samples []stats.Sample, events []stats.Event, from, to time.Time) *E
 		e.Samples++
 	}
 	for i := range events {
-		if t := events[i].Time; !t.Before(from) && !t.After(to) {
-			e.Events = append(e.Events, events[i])
+		x := &events[i]
+		if !x.Time.Before(from) && !x.Time.After(to) {
+			e.Events = append(e.Events, *x)
+			continue
+		}
+		if isLoss(x) && (e.nearest == nil || e.distance(x) < e.distance(e.nearest)) {
+			e.nearest = x
 		}
 	}
 	return e
+}
+
+// isLoss reports whether an event is one that a loss, or what causes one, leaves in the journal.
+func isLoss(x *stats.Event) bool {
+	return slices.Contains([]string{stats.EventDrop.String(), stats.EventFeedGap.String(), stats.EventLink.String(), stats.EventLeave.String()}, x.Kind) ||
+		x.Kind == stats.EventPath.String() && strings.HasSuffix(x.Text, stats.OnsetEnd)
+}
+
+// distance is how far an event is from the window.
+func (e *Evidence) distance(x *stats.Event) time.Duration {
+	return max(e.From.Sub(x.Time), x.Time.Sub(e.To))
 }
 
 // rules are asked in this order: what is nearer to the application first, because a full ring also shows further up.
@@ -142,7 +159,12 @@ func Explain(e *Evidence) []Finding {
 	if len(found) == 0 {
 		f := Finding{Place: Unknown, Cause: "no sample covers this time: the process did not run, or it is longer than 15 minutes ago"}
 		if e.Samples > 0 {
-			f = Finding{Place: Upstream, Cause: "nothing was lost on this host: what is missing did not get here", Evidence: e.received()}
+			f = Finding{Place: Upstream, Cause: "nothing was lost on this host in this time, and no feed has noted a gap: what is missing did not get here",
+				Evidence: e.received()}
+		}
+		if x := e.nearest; x != nil {
+			f.Evidence = append(f.Evidence, fmt.Sprintf("outside of this time the journal has, next to it: %s %s %s (--at %s)", x.Time.Format("15:04:05.000"), x.Kind,
+				x.Text, x.Time.Format("15:04:05")))
 		}
 		found = append(found, f)
 	}

@@ -97,6 +97,10 @@ func TestWindow(t *testing.T) {
 	require.Len(t, found, 1)
 	require.Equal(t, Unknown, found[0].Place)
 	require.Contains(t, found[0].Cause, "no sample covers")
+	require.Equal(t, []string{"outside of this time the journal has, next to it: 13:00:00.000 drop udp.budget (--at 13:00:00)"}, found[0].Evidence)
+	near := journal(-500, stats.EventFeedGap, 3, "deep 1-3 missing")
+	found = Explain(Gather(list, []stats.Event{near, journal(-400, stats.EventPollGap, 1e6, "feed: unknown"), far}, noon.Add(2*time.Second), noon.Add(3*time.Second)))
+	require.Equal(t, []string{"outside of this time the journal has, next to it: 11:59:59.500 feed_gap deep 1-3 missing (--at 11:59:59)"}, found[0].Evidence)
 }
 
 // What is lost at two times is two findings, each with its time and with the gap between polls that it is from; a gap in a feed at another time
