@@ -109,8 +109,9 @@ func flap(g *game, a *answer) error {
 			return err
 		}
 		time.Sleep(time.Duration(g.size) * 5 * time.Millisecond)
+		err = netlink.LinkSetUp(l)
 		a.End = time.Now()
-		return errors.Join(netlink.LinkSetUp(l), setRoute(l))
+		return errors.Join(err, setRoute(l))
 	})
 }
 
