@@ -17,7 +17,7 @@ import (
 func (w *watcher) returned(packets int) (failed int) {
 	w.t.Helper()
 	sent := 0
-	for end := time.Now().Add(15 * time.Second); sent < packets; {
+	for end := time.Now().Add(patience); sent < packets; {
 		require.True(w.t, time.Now().Before(end), "%d of %d; %v", sent, packets, w.s.Ring().Stats().Driver)
 		n, err := w.s.Ring().Poll(w.dst)
 		require.NoError(w.t, err, "a lost interface is told by SENT and by the path")

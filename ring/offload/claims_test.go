@@ -120,7 +120,7 @@ func TestClaims(t *testing.T) {
 	defer c.Close()
 	_, err = c.Write([]byte("by the kernel"))
 	require.NoError(t, err)
-	for end := time.Now().Add(5 * time.Second); ; {
+	for end := time.Now().Add(patience); ; {
 		n, err := set.Rings()[0].Poll(dst)
 		require.NoError(t, err)
 		if n > 0 {

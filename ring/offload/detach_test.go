@@ -169,7 +169,7 @@ func switches(t testing.TB) int64 {
 
 func (r *bookkeeper) until(what string, done func() bool) {
 	r.t.Helper()
-	for end := time.Now().Add(15 * time.Second); !done(); r.poll() {
+	for end := time.Now().Add(patience); !done(); r.poll() {
 		require.True(r.t, time.Now().Before(end), "%s; %v\n%v", what, r.s.Path(), r.s.Ring().Stats().Driver)
 	}
 }

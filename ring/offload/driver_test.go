@@ -27,7 +27,7 @@ func (e *ends) poll(i int) []ring.Completion {
 
 // next polls both hosts until the socket of host i has a completion.
 func (e *ends) next(i int, s *ring.Socket) ring.Completion {
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); {
+	for end := time.Now().Add(patience); time.Now().Before(end); {
 		for j, c := range e.kept[i] {
 			if c.Socket == s {
 				e.kept[i] = append(e.kept[i][:j:j], e.kept[i][j+1:]...)
@@ -336,7 +336,7 @@ func TestTwoLinks(t *testing.T) {
 		_, err = client.Send([]byte("ping"))
 		require.NoError(t, err)
 		answered := false
-		for end := time.Now().Add(5 * time.Second); !answered && time.Now().Before(end); {
+		for end := time.Now().Add(patience); !answered && time.Now().Before(end); {
 			for _, set := range sets {
 				n, err := set.Rings()[0].Poll(dst)
 				require.NoError(t, err)
@@ -396,7 +396,7 @@ func TestLinkGoes(t *testing.T) {
 	c := e.next(1, b)
 	require.NoError(t, c.Packet.Release())
 	require.NoError(t, e.sets[1].Close())
-	for end := time.Now().Add(5 * time.Second); counter(a.Ring(), "offload.path_changes") == 0; e.poll(0) {
+	for end := time.Now().Add(patience); counter(a.Ring(), "offload.path_changes") == 0; e.poll(0) {
 		require.True(t, time.Now().Before(end))
 	}
 	_, err = a.Send([]byte("x"))

@@ -359,7 +359,7 @@ func TestAnyQueueAnyRing(t *testing.T) {
 		}
 	}
 	const want = senders / 2 * each
-	for end := time.Now().Add(10 * time.Second); got < want || other.got.Load() < want; poll() {
+	for end := time.Now().Add(patience); got < want || other.got.Load() < want; poll() {
 		require.True(t, time.Now().Before(end), "%d and %d of %d:\n%v", got, other.got.Load(), want, a.Stats().Driver)
 	}
 	require.Zero(t, os+int(other.os.Load()), "by the kernel")
@@ -410,7 +410,7 @@ func TestGroupOnTwoRings(t *testing.T) {
 		for _, w := range want {
 			total += w
 		}
-		for end := time.Now().Add(10 * time.Second); total > 0; {
+		for end := time.Now().Add(patience); total > 0; {
 			require.True(t, time.Now().Before(end), "%v", got)
 			for _, r := range []*ring.Ring{a, b} {
 				k, err := r.Poll(dst)
@@ -456,7 +456,7 @@ func TestHandoverIsBounded(t *testing.T) {
 		_, err = a.Poll(dst)
 		require.NoError(t, err)
 	}
-	for end := time.Now().Add(10 * time.Second); counter(a, "v0.rx_frames") < n; {
+	for end := time.Now().Add(patience); counter(a, "v0.rx_frames") < n; {
 		require.True(t, time.Now().Before(end), "%v", a.Stats().Driver)
 		_, err = a.Poll(dst)
 		require.NoError(t, err)
@@ -467,7 +467,7 @@ func TestHandoverIsBounded(t *testing.T) {
 	require.NotZero(t, full)
 	require.Equal(t, int(given), a.Ledger().Received, "lent, and nobody's yet")
 	require.NoError(t, u.Close())
-	for end := time.Now().Add(10 * time.Second); counter(b, "handover.taken") < given; {
+	for end := time.Now().Add(patience); counter(b, "handover.taken") < given; {
 		require.True(t, time.Now().Before(end))
 		k, err := b.Poll(dst)
 		require.NoError(t, err)
@@ -502,7 +502,7 @@ func TestOneRingCloses(t *testing.T) {
 				}
 			})
 			wait := func(what string, done func() bool) {
-				for end := time.Now().Add(10 * time.Second); !done(); time.Sleep(time.Millisecond) {
+				for end := time.Now().Add(patience); !done(); time.Sleep(time.Millisecond) {
 					require.True(t, time.Now().Before(end), what)
 				}
 			}
@@ -568,7 +568,7 @@ func TestPortSharedByRings(t *testing.T) {
 		poll()
 		require.NoError(t, p.Close())
 	}
-	for end := time.Now().Add(10 * time.Second); got < flows*each; poll() {
+	for end := time.Now().Add(patience); got < flows*each; poll() {
 		require.True(t, time.Now().Before(end), "%d: %v", got, a.Stats().Driver)
 	}
 	require.Greater(t, per[0], flows*each/8)
@@ -593,10 +593,10 @@ func TestHandoverWakes(t *testing.T) {
 	for i := range 50 {
 		_, err := peer.Write(fmt.Append(nil, i))
 		require.NoError(t, err)
-		for n, end := 0, time.Now().Add(10*time.Second); n == 0; {
+		for n, end := 0, time.Now().Add(patience); n == 0; {
 			require.True(t, time.Now().Before(end), "datagram %d: %v", i, b.Stats().Driver)
 			if i%2 == 0 {
-				require.NoError(t, b.Wait(10*time.Second))
+				require.NoError(t, b.Wait(patience))
 			} else if pending, err := b.Arm(); !pending {
 				require.NoError(t, err)
 				_, err = unix.Poll([]unix.PollFd{{Fd: int32(b.FD()), Events: unix.POLLIN}}, 10000)

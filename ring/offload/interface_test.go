@@ -48,7 +48,7 @@ func TestOpeningADeviceStallsNobody(t *testing.T) {
 	select {
 	case ok := <-asked:
 		require.False(t, ok)
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience):
 		t.Error("the exchange is locked while a device is being opened")
 	}
 	close(release)

@@ -176,7 +176,7 @@ type peer struct {
 }
 
 func (p *peer) Write(b []byte) (n int, err error) {
-	for end := time.Now().Add(10 * time.Second); ; {
+	for end := time.Now().Add(patience); ; {
 		p.m.do(func() {
 			if n, err = p.s.Send(b); err == nil {
 				err = p.m.ring.Flush()

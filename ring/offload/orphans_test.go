@@ -128,7 +128,7 @@ func TestLostWithTheClosedRing(t *testing.T) {
 	for i := range uint64(20) {
 		send(t, peer, i)
 	}
-	for end := time.Now().Add(10 * time.Second); counter(a, "handover.given") < 20; {
+	for end := time.Now().Add(patience); counter(a, "handover.given") < 20; {
 		require.True(t, time.Now().Before(end), "%v", a.Stats().Driver)
 		_, err := a.Poll(dst)
 		require.NoError(t, err)

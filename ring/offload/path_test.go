@@ -57,7 +57,7 @@ func (w *watcher) poll() {
 
 func (w *watcher) until(what string, done func() bool) {
 	w.t.Helper()
-	for end := time.Now().Add(15 * time.Second); !done(); w.poll() {
+	for end := time.Now().Add(patience); !done(); w.poll() {
 		require.True(w.t, time.Now().Before(end), "%s; %v\n%v", what, w.s.Path(), w.s.Ring().Stats().Driver)
 	}
 }

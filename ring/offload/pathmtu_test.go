@@ -84,7 +84,7 @@ func TestPathMTUOfTheKernel(t *testing.T) {
 	frames := f.counter("v0.tx_frames")
 	f.NotZero(frames, "the first one left as a frame")
 	var shapes []string
-	for end := time.Now().Add(5 * time.Second); len(shapes) == 0; {
+	for end := time.Now().Add(patience); len(shapes) == 0; {
 		f.True(time.Now().Before(end), "a black hole: %v", f.counts())
 		f.NoError(f.send(s, beyond, text))
 		shapes, _ = far.packets()
@@ -118,7 +118,7 @@ func TestPathMTULearnedBefore(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, twin.Close()) }()
 	text := make([]byte, 1400)
-	for end := time.Now().Add(5 * time.Second); ; {
+	for end := time.Now().Add(patience); ; {
 		require.True(t, time.Now().Before(end), "the kernel has not learned it")
 		_, err = twin.WriteToUDPAddrPort(text, beyond)
 		require.NoError(t, err)

@@ -176,7 +176,7 @@ func (p *streamPeers) do(f func()) {
 
 // until polls the other ring until something holds.
 func (p *streamPeers) until(turn func(), holds func() bool) error {
-	for end := time.Now().Add(10 * time.Second); ; {
+	for end := time.Now().Add(patience); ; {
 		p.mu.Lock()
 		ok := holds()
 		p.mu.Unlock()

@@ -125,7 +125,7 @@ func TestAnyQueue(t *testing.T) {
 		}
 		poll()
 	}
-	for end := time.Now().Add(10 * time.Second); got < senders*each; poll() {
+	for end := time.Now().Add(patience); got < senders*each; poll() {
 		require.True(t, time.Now().Before(end), "%d of %d: %v", got, senders*each, s.Ring().Stats().Driver)
 	}
 	queues := 0
@@ -144,10 +144,10 @@ func TestProgramGoes(t *testing.T) {
 	c, _, s := veth(t, 1, xdp.Config{})
 	peer := c.Dial(s.LocalAddr())
 	defer peer.Close()
-	require.NoError(t, peer.SetDeadline(time.Now().Add(20*time.Second)))
+	require.NoError(t, peer.SetDeadline(time.Now().Add(patience)))
 	dst := make([]ring.Completion, 64)
 	next := func() (os bool) {
-		for end := time.Now().Add(10 * time.Second); ; {
+		for end := time.Now().Add(patience); ; {
 			n, err := s.Ring().Poll(dst)
 			if err != nil {
 				require.ErrorContains(t, err, "v0") // a frame that was on its way, said once
@@ -172,7 +172,7 @@ func TestProgramGoes(t *testing.T) {
 	_, err = peer.Write([]byte("x"))
 	require.NoError(t, err)
 	require.True(t, next(), "by the shadow")
-	for end := time.Now().Add(10 * time.Second); s.Path().Tier != "kernel"; {
+	for end := time.Now().Add(patience); s.Path().Tier != "kernel"; {
 		require.True(t, time.Now().Before(end), "%v", s.Path())
 		_, _ = s.Ring().Poll(dst)
 	}
@@ -192,9 +192,9 @@ func TestKernelFindsTheNeighbour(t *testing.T) {
 	require.NoError(t, err)
 	peer := c.Dial(s.LocalAddr())
 	defer peer.Close()
-	require.NoError(t, peer.SetDeadline(time.Now().Add(20*time.Second)))
+	require.NoError(t, peer.SetDeadline(time.Now().Add(patience)))
 	dst := make([]ring.Completion, 8)
-	for end := time.Now().Add(10 * time.Second); counter(s.Ring(), "stack.waited_for_neighbour") == 0; { // the mirror knows it soon
+	for end := time.Now().Add(patience); counter(s.Ring(), "stack.waited_for_neighbour") == 0; { // the mirror knows it soon
 		require.True(t, time.Now().Before(end))
 		// Again and again: when it is found before the mirror has told that it was lost, nothing waits.
 		err := netlink.NeighDel(&netlink.Neigh{LinkIndex: l.Attrs().Index, IP: net.IPv4(10, 0, 0, 2)})
@@ -212,7 +212,7 @@ func TestKernelFindsTheNeighbour(t *testing.T) {
 	}
 	_, err = s.SendTo([]byte("second"), peer.LocalAddr().(*net.UDPAddr).AddrPort())
 	require.NoError(t, err)
-	for end := time.Now().Add(10 * time.Second); counter(s.Ring(), "v0.tx_frames") == 0 || s.Ring().Ledger().Transmitting > 0; {
+	for end := time.Now().Add(patience); counter(s.Ring(), "v0.tx_frames") == 0 || s.Ring().Ledger().Transmitting > 0; {
 		require.True(t, time.Now().Before(end), "%v", s.Ring().Stats().Driver)
 		_, err = s.Ring().Poll(dst)
 		require.NoError(t, err)
