@@ -162,7 +162,7 @@ func (n *Net) know(device string, a netip.Addr, mac net.HardwareAddr) {
 		State: netlink.NUD_PERMANENT}))
 }
 
-// Dial makes a connected UDP socket of the peer's kernel, which waits at most ten seconds for anything.
+// Dial makes a connected UDP socket of the peer's kernel, whose reads and writes end after a minute.
 func (n *Net) Dial(to netip.AddrPort) *net.UDPConn {
 	n.t.Helper()
 	var c *net.UDPConn
@@ -171,7 +171,7 @@ func (n *Net) Dial(to netip.AddrPort) *net.UDPConn {
 		c, err = net.DialUDP("udp4", nil, net.UDPAddrFromAddrPort(to))
 		require.NoError(n.t, err)
 	})
-	require.NoError(n.t, c.SetDeadline(time.Now().Add(Slow(10*time.Second))))
+	require.NoError(n.t, c.SetDeadline(time.Now().Add(Slow(time.Minute))))
 	n.t.Cleanup(func() { _ = c.Close() })
 	return c
 }
