@@ -106,6 +106,9 @@ else
 fi
 # Without cx16: QEMU 7.2 leaves wrong flags behind cmpxchg16b, which the allocator of Linux uses, and an interrupt there ends in a double fault.
 accelerate=(-accel tcg,thread=multi -cpu "$processor") how="emulated (TCG)"
+# An emulated TSC is this machine's, but the kernel does not trust it there and reads a clock on the bus, a hundred times slower; and what keeps
+# processors from speculating costs an emulated one much and is of no use.
+append="tsc=reliable mitigations=off"
 probe_kvm() {
 	[ "${SOCKETXTREME_VM_KVM:-1}" != 0 ] && [ -w /dev/kvm ] && [ "$arch" = "$(dpkg --print-architecture)" ] || return 1
 	printf '#!/bin/busybox sh\n/bin/busybox mount -t proc proc /proc\n/bin/busybox poweroff -f\n' >"$work/probe-init"
@@ -117,7 +120,7 @@ probe_kvm() {
 		-initrd "$work/probe.cpio" -append "console=$console quiet panic=-1" </dev/null; exit $?) >/dev/null 2>&1
 }
 if probe_kvm; then
-	accelerate=(-accel kvm -cpu host) how="KVM"
+	accelerate=(-accel kvm -cpu host) how="KVM" append=
 fi
 devices=()
 if [ -n "${SOCKETXTREME_VM_CABLE:-}" ]; then
@@ -127,8 +130,9 @@ if [ -n "${SOCKETXTREME_VM_CABLE:-}" ]; then
 fi
 echo "vm: Linux $release, $arch, $how, $cpus processors, $memory MiB; $n packages"
 
-timeout -k 5 "$((limit + 60))" "${command[@]}" "${accelerate[@]}" -smp "$cpus" -m "$memory" -nographic -no-reboot -nic none "${devices[@]}" \
-	-kernel "$cache/$kernel/vmlinuz" -initrd "$work/initramfs" -append "console=$console quiet panic=-1 ${SOCKETXTREME_VM_APPEND:-}" \
+# In the foreground: what ends this script ends the machine.
+timeout --foreground -k 5 "$((limit + 60))" "${command[@]}" "${accelerate[@]}" -smp "$cpus" -m "$memory" -nographic -no-reboot -nic none "${devices[@]}" \
+	-kernel "$cache/$kernel/vmlinuz" -initrd "$work/initramfs" -append "console=$console quiet panic=-1 $append ${SOCKETXTREME_VM_APPEND:-}" \
 	-drive "file=$work/image,format=raw,if=virtio,cache=unsafe" ${SOCKETXTREME_VM_QEMU:-} </dev/null 2>&1 | tee "$work/console" | sed -u 's,\r,,g' |
 	grep --line-buffered -o 'vm: .*\|.*Kernel panic.*' || true
 
