@@ -11,6 +11,7 @@ import (
 // group is packages that run in one machine, and how.
 type group struct {
 	name     string
+	label    string // of its rows, beside the package: a group that runs packages otherwise than on veth and whole
 	packages []string
 	flags    []string // of the test binaries
 	env      []string // of scripts/vm.sh
@@ -19,27 +20,34 @@ type group struct {
 
 var short = []string{"-short"}
 
+// contracts are the tests of ring/offload that run ring/ringtest over some kind of link: half of the package's time.
+const contracts = "^Test(Stream)?Contract"
+
 // groups is all of them; the names are in kernels.
 var groups = []group{
 	{name: "base", packages: []string{"./buffers", "./conf", "./internal/...", "./stats/...", "./udp", "./tcp", "./tcp/congestion"}, flags: short,
-		seconds: 600},
-	{name: "feed", packages: []string{"./feed/...", "./examples/feedhandler/..."}, flags: short, seconds: 600},
-	{name: "kernel", packages: []string{"./ring", "./ring/epoll", "./ring/uring", "./ring/ringtest/..."}, flags: short, seconds: 900},
-	{name: "link", packages: []string{"./ring/link/..."}, flags: short, seconds: 600},
-	{name: "transport", packages: []string{"./ring/transport/..."}, flags: short, seconds: 600},
-	{name: "offload", packages: []string{"./ring/offload"}, flags: short, seconds: 1200},
+		seconds: 450},
+	{name: "feed", packages: []string{"./feed/...", "./examples/feedhandler/..."}, flags: short, seconds: 450},
+	{name: "kernel", packages: []string{"./ring", "./ring/epoll", "./ring/uring", "./ring/ringtest/..."}, flags: short, seconds: 450},
+	{name: "link", packages: []string{"./ring/link/..."}, flags: short, seconds: 450},
+	{name: "transport", packages: []string{"./ring/transport/..."}, flags: short, seconds: 450},
+	{name: "offload", packages: []string{"./ring/offload"}, flags: []string{"-short", "-skip", contracts}, seconds: 450},
+	{name: "contracts", label: "the contracts", packages: []string{"./ring/offload"}, flags: []string{"-short", "-run", contracts}, seconds: 450},
 	{name: "rooms", packages: []string{"./ring/offload/nic", "./ring/offload/shadow", "./ring/offload/steering", "./ring/offload/handoff",
 		"./ring/offload/flowrecord"}, flags: short, seconds: 300},
-	{name: "xtreme", packages: []string{"./xtreme"}, flags: short, seconds: 900},
-	{name: "extra", packages: []string{"./extra_api"}, flags: short, seconds: 600},
-	{name: "reactor", packages: []string{"./reactor", "./reactor/gnetrun", "./reactor/netconn"}, flags: short, seconds: 900},
-	{name: "gnet", packages: []string{"./reactor/gnet"}, flags: short, seconds: 600},
+	{name: "xtreme", packages: []string{"./xtreme"}, flags: short, seconds: 450},
+	{name: "extra", packages: []string{"./extra_api"}, flags: short, seconds: 450},
+	{name: "reactor", packages: []string{"./reactor", "./reactor/gnetrun", "./reactor/netconn"}, flags: short, seconds: 450},
+	{name: "gnet", packages: []string{"./reactor/gnet"}, flags: short, seconds: 450},
 	{name: "programs", packages: []string{"./cmd/...", "./examples/echo", "./examples/framed", "./examples/https", "./examples/proxy", "./examples/resp/...",
-		"./examples/rules", "./examples/receive-callback", "./examples/zero-copy-receive", "./examples/warm-send"}, flags: short, seconds: 600},
-	{name: "virtio", packages: []string{"./ring/link/guard", "./examples/echo", "./examples/feedhandler/live"}, flags: short,
-		env: []string{"SOCKETXTREME_VM_CABLE=ring/link/guard examples/echo examples/feedhandler/live", "SOCKETXTREME_VM_PROGRAMS=sockperf"}, seconds: 600},
-	{name: "arm", packages: []string{"./buffers", "./ring", "./ring/epoll", "./ring/uring"}, flags: short, seconds: 900},
-	{name: "contract", packages: []string{"./ring/epoll", "./ring/uring"}, flags: []string{"-short", "-run", "^TestContract$"}, seconds: 600},
+		"./examples/rules", "./examples/receive-callback", "./examples/zero-copy-receive", "./examples/warm-send"}, flags: short, seconds: 450},
+	{name: "virtio", label: "over virtio-net", packages: []string{"./ring/link/guard", "./examples/echo", "./examples/feedhandler/live"}, flags: short,
+		env: []string{"SOCKETXTREME_VM_CABLE=ring/link/guard examples/echo examples/feedhandler/live", "SOCKETXTREME_VM_PROGRAMS=sockperf"}, seconds: 450},
+	{name: "cable", label: "over virtio-net", packages: []string{"./ring/offload"},
+		flags: []string{"-short", "-run", "^(TestContractOverVeth|TestStreamContractOverVeth|TestUnplugged)$"},
+		env:   []string{"SOCKETXTREME_VM_CABLE=ring/offload"}, seconds: 450},
+	{name: "arm", packages: []string{"./buffers", "./ring", "./ring/epoll", "./ring/uring"}, flags: short, seconds: 450},
+	{name: "contract", label: "the contract", packages: []string{"./ring/epoll", "./ring/uring"}, flags: []string{"-short", "-run", "^TestContract$"}, seconds: 450},
 }
 
 // kernels is which groups run on which kernel, the most telling first.
@@ -49,12 +57,13 @@ var kernels = []struct {
 }{
 	{"6.1", usual},
 	{"6.12", usual},
-	{"6.12-arm64", []string{"arm", "offload"}},
+	{"6.12-arm64", []string{"arm", "contracts", "offload"}},
 	{"6.12-rt", []string{"contract", "link"}},
 }
 
 // usual is every group on veth, and what runs over virtio-net.
-var usual = []string{"kernel", "link", "base", "xtreme", "offload", "rooms", "transport", "feed", "extra", "reactor", "gnet", "programs", "virtio"}
+var usual = []string{"kernel", "link", "base", "xtreme", "offload", "contracts", "rooms", "transport", "feed", "extra", "reactor", "gnet", "programs", "virtio",
+	"cable"}
 
 // cell is a kernel and a group.
 type cell struct {

@@ -38,16 +38,13 @@ func replaceSection(text []byte, section string) ([]byte, error) {
 	return slices.Concat(before, []byte(beginMark), []byte(section), []byte(endMark), after), nil
 }
 
-// row is a line of the table: a package, in a group that runs it otherwise than the usual ones.
-type row struct{ group, name string }
+// row is a line of the table: a package, and the label of the group.
+type row struct{ label, name string }
 
-// rowOf is the line that a record belongs to. The groups that run a package on veth in the short form share one.
+// rowOf is the line that a record belongs to. Groups without a label share the lines of their packages.
 func rowOf(r record) row {
-	switch r.Group {
-	case "virtio":
-		return row{"over virtio-net", r.Package}
-	case "contract":
-		return row{"the contract alone", r.Package}
+	if i := slices.IndexFunc(groups, func(g group) bool { return g.name == r.Group }); i >= 0 {
+		return row{groups[i].label, r.Package}
 	}
 	return row{"", r.Package}
 }
@@ -77,9 +74,9 @@ func render(all []record) string {
 	}
 	b.WriteString("\n")
 	for _, k := range slices.SortedFunc(maps.Keys(table), func(a, b row) int {
-		return strings.Compare(a.group+" "+a.name, b.group+" "+b.name)
+		return strings.Compare(a.label+" "+a.name, b.label+" "+b.name)
 	}) {
-		fmt.Fprintf(&b, "| `%s`%s |", k.name, strings.TrimSuffix(", "+k.group, ", "))
+		fmt.Fprintf(&b, "| `%s`%s |", k.name, strings.TrimSuffix(", "+k.label, ", "))
 		for _, kernel := range names {
 			r, ok := table[k][kernel]
 			fmt.Fprintf(&b, " %s |", outcome(r, ok))
@@ -100,24 +97,29 @@ func outcome(r record, run bool) string {
 	switch {
 	case !run:
 		return "not run"
-	case r.Result == "none":
-		return "the machine ended before"
-	case r.Result == "fail":
-		return "**fails**: " + strings.Join(leaves(r.Failed), ", ")
-	case skipped > 0:
+	case r.Result == "pass" && skipped > 0:
 		return fmt.Sprintf("%d, %d skipped", r.Passed, skipped)
+	case r.Result == "pass":
+		return fmt.Sprint(r.Passed)
+	case len(r.Failed) > 0 && len(r.Unended) > 0:
+		return fmt.Sprintf("**fails**: %s; **no end** of %s after %d", leaves(r.Failed), leaves(r.Unended), r.Passed)
+	case len(r.Failed) > 0:
+		return "**fails**: " + leaves(r.Failed)
+	case len(r.Unended) > 0:
+		return fmt.Sprintf("**no end** of %s after %d", leaves(r.Unended), r.Passed)
 	}
-	return fmt.Sprint(r.Passed)
+	return "the machine ended before"
 }
 
-// leaves leaves out the tests that failed because a part of theirs did.
-func leaves(failed []string) (list []string) {
+// leaves lists tests, without those of which it lists a part.
+func leaves(failed []string) string {
+	var list []string
 	for _, name := range failed {
 		if !slices.ContainsFunc(failed, func(other string) bool { return strings.HasPrefix(other, name+"/") }) {
 			list = append(list, strings.ReplaceAll(name, "|", `\|`))
 		}
 	}
-	return list
+	return strings.Join(list, ", ")
 }
 
 // renderSkips lists the reasons of skipped tests, with how many tests of each kernel gave them.

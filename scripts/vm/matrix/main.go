@@ -7,7 +7,7 @@
 //	go run ./scripts/vm/matrix -list              the cells
 //
 // A cell's record (docs/platforms.jsonl: one line for each package) is written when the cell ends, so that a run that was stopped goes on where
-// it stopped. Cells that passed are kept in a folder of the cache, by the state of the tree.
+// it stopped. Cells that passed are kept in a folder of the cache, by the state of the tree; so is what the tests of each cell's last run printed.
 package main
 
 import (
@@ -75,7 +75,8 @@ func runCells(chosen []cell, again bool, limit time.Duration) (failed bool, err 
 	if err != nil {
 		return false, err
 	}
-	passed := filepath.Join(cache, "socketxtreme-vm", "passed", state)
+	cache = filepath.Join(cache, "socketxtreme-vm")
+	passed := filepath.Join(cache, "passed", state)
 	if err := os.MkdirAll(passed, 0o755); err != nil {
 		return false, err
 	}
@@ -91,11 +92,12 @@ func runCells(chosen []cell, again bool, limit time.Duration) (failed bool, err 
 			return true, nil
 		}
 		start := time.Now()
-		ok, err := runCell(c)
+		results := filepath.Join(cache, "results", c.file())
+		ok, err := runCell(c, results)
 		if err != nil {
 			return true, err
 		}
-		fmt.Printf("matrix: %s: %s in %v\n", c, map[bool]string{true: "pass", false: "FAIL"}[ok], time.Since(start).Round(time.Second))
+		fmt.Printf("matrix: %s: %s in %v, see %s\n", c, map[bool]string{true: "pass", false: "FAIL"}[ok], time.Since(start).Round(time.Second), results)
 		if !ok {
 			failed = true
 		} else if err := os.WriteFile(mark, nil, 0o644); err != nil {
@@ -105,13 +107,11 @@ func runCells(chosen []cell, again bool, limit time.Duration) (failed bool, err 
 	return failed, nil
 }
 
-// runCell runs a cell and records what came of it.
-func runCell(c cell) (ok bool, err error) {
-	results, err := os.MkdirTemp("", "matrix")
-	if err != nil {
+// runCell runs a cell, leaves what it printed in a folder, and records what came of it.
+func runCell(c cell, results string) (ok bool, err error) {
+	if err := os.RemoveAll(results); err != nil {
 		return false, err
 	}
-	defer os.RemoveAll(results)
 	cmd := exec.Command("scripts/vm.sh", append(append([]string{c.kernel}, c.group.packages...), append([]string{"--"}, c.group.flags...)...)...)
 	cmd.Env = append(os.Environ(), "SOCKETXTREME_VM_RESULTS="+results, "SOCKETXTREME_VM_LIMIT="+strconv.Itoa(c.group.seconds), "SOCKETXTREME_VM_JOBS=2")
 	cmd.Env = append(cmd.Env, c.group.env...)

@@ -51,7 +51,7 @@ func TestResults(t *testing.T) {
 	}
 	write("release", "6.1.0-49-cloud-amd64\n")
 	write("slow", "12\n")
-	write("list", "ring/uring ring-uring\nudp udp\nxtreme xtreme\n")
+	write("list", "ring/uring ring-uring\nudp udp\nxtreme xtreme\nconf conf\n")
 	write("ring-uring.code", "1\n")
 	write("ring-uring.seconds", "70\n")
 	write("udp.code", "0\n")
@@ -63,26 +63,32 @@ func TestResults(t *testing.T) {
 {"Action":"skip",`+p+`,"Test":"TestB"}
 {"Action":"fail",`+p+`}
 {"Action":"pass","Package":"github.com/socketxtreme/socketxtreme/udp","Test":"TestC"}
+{"Action":"run","Package":"github.com/socketxtreme/socketxtreme/xtreme","Test":"TestD"}
+{"Action":"pass","Package":"github.com/socketxtreme/socketxtreme/xtreme","Test":"TestD"}
+{"Action":"run","Package":"github.com/socketxtreme/socketxtreme/xtreme","Test":"TestE"}
+{"Action":"run","Package":"github.com/socketxtreme/socketxtreme/xtreme","Test":"TestE/six"}
 `)
 	c := cell{"6.1", &group{name: "rings"}}
 	all, err := readResults(dir, c, time.Unix(0, 0))
 	require.NoError(t, err)
-	require.Len(t, all, 3)
+	require.Len(t, all, 4)
 	uring := record{Kernel: "6.1", Group: "rings", Release: "6.1.0-49-cloud-amd64", Package: "ring/uring", Result: "fail", Passed: 1,
 		Failed: []string{"TestA/two|three", "TestA"}, Skipped: map[string]int{"Linux 6.1 does not count": 1}, Seconds: 70, Slow: 12, Date: "1970-01-01"}
 	require.Equal(t, uring, all[0])
 	require.Equal(t, "none", all[2].Result)
+	require.Equal(t, []string{"TestE", "TestE/six"}, all[2].Unended)
 
 	path := filepath.Join(dir, "records")
 	other := record{Kernel: "6.1", Group: "base", Package: "udp", Result: "pass"}
 	require.NoError(t, writeRecords(path, replace([]record{other, {Kernel: "6.1", Group: "rings", Package: "gone"}}, c, all)))
 	read, err := readRecords(path)
 	require.NoError(t, err)
-	require.Len(t, read, 4)
+	require.Len(t, read, 5)
 	require.Equal(t, other, read[0])
 
 	text := render(read)
 	require.Contains(t, text, "| `ring/uring` | **fails**: TestA/two\\|three |")
-	require.Contains(t, text, "| `xtreme` | the machine ended before |")
+	require.Contains(t, text, "| `xtreme` | **no end** of TestE/six after 1 |")
+	require.Contains(t, text, "| `conf` | the machine ended before |")
 	require.Contains(t, text, "| Linux 6.1 does not count | 1 |")
 }

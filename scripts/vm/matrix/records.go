@@ -25,6 +25,7 @@ type record struct {
 	Result  string         `json:"result"` // pass, fail, or none: the machine ended before
 	Passed  int            `json:"passed"`
 	Failed  []string       `json:"failed,omitempty"`  // names of tests
+	Unended []string       `json:"unended,omitempty"` // names of tests that were running when the time was over
 	Skipped map[string]int `json:"skipped,omitempty"` // how many tests, by reason
 	Seconds int            `json:"seconds"`
 	Slow    int            `json:"slow"` // times slower than the machine it ran on
@@ -74,6 +75,7 @@ func readResults(folder string, c cell, when time.Time) ([]record, error) {
 // count adds what the tests' events say to the records, which at finds by package.
 func count(all []record, at map[string]int, events []byte) error {
 	last := map[[2]string]string{} // the reason that a test printed last
+	running := map[[2]string]int{} // the record that a test belongs to
 	in := bufio.NewScanner(bytes.NewReader(events))
 	in.Buffer(nil, 64<<20)
 	for in.Scan() {
@@ -87,17 +89,28 @@ func count(all []record, at map[string]int, events []byte) error {
 		}
 		r, key := &all[i], [2]string{e.Package, e.Test}
 		switch e.Action {
+		case "run":
+			running[key] = i
 		case "output":
 			if m := reasonLine.FindStringSubmatch(e.Output); m != nil {
 				last[key] = m[1]
 			}
 		case "pass":
 			r.Passed++
+			delete(running, key)
 		case "fail":
 			r.Failed = append(r.Failed, e.Test)
+			delete(running, key)
 		case "skip":
 			r.Skipped[brief(last[key])]++
+			delete(running, key)
 		}
+	}
+	for key, i := range running {
+		all[i].Unended = append(all[i].Unended, key[1])
+	}
+	for i := range all {
+		slices.Sort(all[i].Unended)
 	}
 	return in.Err()
 }
