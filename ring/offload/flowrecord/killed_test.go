@@ -39,7 +39,7 @@ func TestKilled(t *testing.T) {
 			return results[0]
 		}},
 		{"a helper", func(c Config) Result {
-			ctx, stop := context.WithTimeout(context.Background(), 30*time.Second)
+			ctx, stop := context.WithTimeout(context.Background(), testnet.Slow(time.Minute))
 			defer stop()
 			var one Result
 			err := Watch(ctx, c, func(r Result, err error) {
@@ -56,9 +56,10 @@ func TestKilled(t *testing.T) {
 			c := Config{Dir: t.TempDir()}
 			var listener *net.TCPListener
 			n.InPeer(func() {
-				var err error
-				listener, err = net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(10, 0, 0, 2), Port: 5000})
+				// Without keepalive: after fifteen seconds its probes would find that the kernel does not know the connections.
+				l, err := (&net.ListenConfig{KeepAlive: -1}).Listen(t.Context(), "tcp4", "10.0.0.2:5000")
 				require.NoError(t, err)
+				listener = l.(*net.TCPListener)
 			})
 			defer func() { _ = listener.Close() }()
 			process := exec.Command(os.Args[0], "-test.run=^TestKilled$")
@@ -66,7 +67,7 @@ func TestKilled(t *testing.T) {
 			out, err := process.StdoutPipe()
 			require.NoError(t, err)
 			require.NoError(t, process.Start())
-			require.NoError(t, listener.SetDeadline(time.Now().Add(30*time.Second)))
+			require.NoError(t, listener.SetDeadline(time.Now().Add(testnet.Slow(time.Minute))))
 			var peers []*net.TCPConn
 			for range connections {
 				p, err := listener.AcceptTCP()
@@ -92,7 +93,7 @@ func TestKilled(t *testing.T) {
 			took := time.Since(start)
 			require.Equal(t, Result{File: one.File, Process: process.Process.Pid, Flows: connections, Reset: connections}, one)
 			for i, p := range peers {
-				require.NoError(t, p.SetReadDeadline(time.Now().Add(10*time.Second)))
+				require.NoError(t, p.SetReadDeadline(time.Now().Add(testnet.Slow(time.Minute))))
 				_, err := p.Read(make([]byte, 1))
 				require.ErrorIs(t, err, unix.ECONNRESET, "connection %d", i)
 			}
@@ -134,7 +135,7 @@ func victim(t *testing.T, dir string) {
 		require.NoError(t, frozen.Close())
 	}
 	fmt.Println("ready")
-	time.Sleep(time.Minute)
+	time.Sleep(testnet.Slow(5 * time.Minute))
 	t.Fatal("nobody killed process " + strconv.Itoa(os.Getpid()))
 }
 
