@@ -39,6 +39,44 @@ func (n *Net) lay() {
 	}
 }
 
+// Unplug takes our end of pair 0 away, as a card that is pulled out: where the pair is a cable the card is removed from its bus, a veth pair is
+// deleted.
+func (n *Net) Unplug() {
+	n.t.Helper()
+	if !n.isCable(0) {
+		l, err := netlink.LinkByName(n.Device(0))
+		require.NoError(n.t, err)
+		require.NoError(n.t, netlink.LinkDel(l))
+		return
+	}
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	require.NoError(n.t, err)
+	defer unix.Close(fd)
+	info, err := unix.IoctlGetEthtoolDrvinfo(fd, n.Device(0))
+	require.NoError(n.t, err)
+	require.NoError(n.t, os.WriteFile("/sys/bus/pci/devices/"+unix.ByteSliceToString(info.Bus_info[:])+"/remove", []byte("1"), 0))
+}
+
+// Replug ends what Unplug has begun: the interface is there again, with the same name and addresses and another number.
+func (n *Net) Replug() {
+	n.t.Helper()
+	if !n.isCable(0) {
+		n.Again(0)
+		return
+	}
+	require.NoError(n.t, os.WriteFile("/sys/bus/pci/rescan", []byte("1"), 0))
+	require.NoError(n.t, onMachine(func() error { return move(cable[0], n.here, n.Device(0)) }))
+	n.up(n.Device(0), n.Local(0).String()+"/24", n.Other(0).String()+"/24")
+	peer, err := net.ParseMAC(cable[1])
+	require.NoError(n.t, err)
+	n.know(n.Device(0), n.Peer(0), peer)
+}
+
+// IsCable reports whether pair 0 is two interfaces of the machine, see CableVariable.
+func (n *Net) IsCable() bool { return n.isCable(0) }
+
+func (n *Net) isCable(i int) bool { return i == 0 && max(n.pairs[i].Queues, 1) == 1 && len(cable) > 0 }
+
 // onMachine calls f in the network namespace of the machine's first process.
 func onMachine(f func() error) error {
 	result := make(chan error)
@@ -63,7 +101,7 @@ func move(mac string, namespace int, name string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", CableVariable, err)
 	}
-	for end := time.Now().Add(Slow(10 * time.Second)); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(Slow(time.Minute)); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		list, err := netlink.LinkList()
 		if err != nil {
 			return err

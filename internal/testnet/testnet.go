@@ -52,7 +52,7 @@ func (n *Net) Again(i int) { n.join(i, n.pairs[i]) }
 // join makes pair i: one interface on our side and one on the peer's, with addresses and neighbours.
 func (n *Net) join(i int, p Pair) {
 	queues, there := max(p.Queues, 1), fmt.Sprintf("p%d", i)
-	if i == 0 && queues == 1 && len(cable) > 0 {
+	if n.isCable(i) {
 		n.lay()
 	} else {
 		n.veth(i, queues, there)
@@ -185,7 +185,7 @@ func (n *Net) Listen(at netip.AddrPort) *net.UDPConn {
 		c, err = net.ListenUDP("udp4", net.UDPAddrFromAddrPort(at))
 		require.NoError(n.t, err)
 	})
-	require.NoError(n.t, c.SetDeadline(time.Now().Add(Slow(10*time.Second))))
+	require.NoError(n.t, c.SetDeadline(time.Now().Add(Slow(time.Minute))))
 	n.t.Cleanup(func() { _ = c.Close() })
 	return c
 }
