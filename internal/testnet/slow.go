@@ -18,6 +18,9 @@ var slow = func() time.Duration {
 	return time.Duration(max(n, 1))
 }()
 
+// longest is the most that Slow makes of a shorter time: on no machine does what has not happened by then still happen.
+const longest = 3 * time.Minute
+
 // Slow returns a time that work of duration d on a usual machine takes on this one: a deadline for what must happen, or a bound of processor
 // time.
-func Slow(d time.Duration) time.Duration { return d * slow }
+func Slow(d time.Duration) time.Duration { return max(d, min(d*slow, longest)) }
