@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/socketxtreme/socketxtreme/buffers"
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/ringtest"
 	"github.com/socketxtreme/socketxtreme/ring/transport/memory"
@@ -21,7 +22,8 @@ func contract(t *testing.T, ours, theirs memory.Impairment, sleeps int, without 
 		Without: without,
 		Open: func(t *testing.T, _ *buffers.DriverPool, c *ring.SetConfig) ringtest.Peers {
 			n := memory.NewNetwork(1)
-			p := protocol.Config{ConnectTries: 3, TimeWait: 50 * time.Millisecond, RTOInitial: 30 * time.Millisecond}
+			p := protocol.Config{ConnectTries: 3, TimeWait: 50 * time.Millisecond, RTOInitial: testnet.Slow(30 * time.Millisecond),
+				RTOMin: testnet.Slow(10 * time.Millisecond)}
 			link, err := n.NewLink(memory.LinkConfig{Addrs: ringAddrs})
 			require.NoError(t, err)
 			host, err := memory.New(memory.Config{Link: link, Protocol: p, Seed: 1})

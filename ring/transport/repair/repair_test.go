@@ -22,7 +22,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/link/guard"
 )
 
-const patience = 60 * time.Second
+var patience = testnet.Slow(time.Minute)
 
 // world is a connection between two kernels, with a guard before the one it moves in.
 type world struct {
