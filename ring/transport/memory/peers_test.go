@@ -38,7 +38,7 @@ type peers struct {
 	listeners map[int32]*listener
 	input     []byte
 	wake      chan struct{}
-	deafened  bool // some connection is deaf
+	deafened  bool // some connection ignores all that arrives
 	over      bool
 	stopped   chan struct{}
 }
@@ -129,7 +129,7 @@ func (p *peers) turn() {
 	p.changed.Broadcast()
 }
 
-// deaf reports whether a segment is for a connection that does not hear it.
+// deaf reports whether the connection of a segment ignores all that arrives.
 func (p *peers) deaf(s *protocol.Segment) bool {
 	if !p.deafened {
 		return false // without a look at thousands of connections for each segment

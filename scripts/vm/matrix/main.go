@@ -7,7 +7,7 @@
 //	go run ./scripts/vm/matrix -list              the cells
 //
 // A cell's record (docs/platforms.jsonl: one line for each package) is written when the cell ends, so that a run that was stopped goes on where
-// it stopped. Cells that passed are kept in a folder of the cache, by the state of the tree; so is what the tests of each cell's last run printed.
+// it stopped. Cells that passed are kept in a folder of the cache, by the state of the tree; so is what each cell's last run printed.
 package main
 
 import (
