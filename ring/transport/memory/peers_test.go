@@ -117,7 +117,7 @@ func (p *peers) turn() {
 		if !ok {
 			break
 		}
-		if s, payload, ok := protocol.Parse(frame); ok && !p.deaf(&s) {
+		if s, payload, ok := protocol.Parse(frame); ok && !p.ignores(&s) {
 			p.input = payload
 			p.table.Input(now, &s)
 		}
@@ -129,8 +129,8 @@ func (p *peers) turn() {
 	p.changed.Broadcast()
 }
 
-// deaf reports whether the connection of a segment ignores all that arrives.
-func (p *peers) deaf(s *protocol.Segment) bool {
+// ignores reports whether the connection of a segment takes nothing that arrives.
+func (p *peers) ignores(s *protocol.Segment) bool {
 	if !p.deafened {
 		return false // without a look at thousands of connections for each segment
 	}
