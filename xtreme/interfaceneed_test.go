@@ -142,3 +142,17 @@ func TestQueuesOfADeviceThatComesBack(t *testing.T) {
 	require.Equal(t, []int{3}, x.queuesToOpen("eth0"))
 	require.Nil(t, x.queuesToOpen("eth1"))
 }
+
+// Queues that the setting names limit a poller whose configuration names another interface on the same device.
+func TestQueuesThatLimitAPoller(t *testing.T) {
+	snap := host.NewSnapshot(facts(), 1)
+	for pair, limits := range map[[2]string]bool{{"eth0:0", "eth0.5"}: true, {"eth0.5:3", "eth0"}: true, {"eth0:0", "eth0"}: true,
+		{"bond0:1", "bond0"}: true, {"none0:1", "none0"}: true, {"eth0", "eth0.5"}: false, {"eth1:0", "eth0.5"}: false,
+		{"eth0.5:3,eth0", "eth0"}: false, {"bond0:1", "eth0"}: false} {
+		setting, err := conf.ParseInterfaces(pair[0])
+		require.NoError(t, err)
+		configuration, err := conf.ParseInterfaces(pair[1])
+		require.NoError(t, err)
+		require.Equal(t, limits, sharesQueues(setting, configuration, snap), "%v", pair)
+	}
+}

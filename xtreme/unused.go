@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/internal/host"
 )
 
 // The engine's log has a warning, once, for each setting that was given and changes nothing: when the engine is made if the setting has no
@@ -66,11 +67,31 @@ func (e *Engine) logUnusedBy(c chosen, o *PollerConfig) {
 	}
 }
 
-// limitsQueues reports whether the setting names queues of an interface that a poller's configuration names too: others are not opened for the
-// poller either.
+// limitsQueues reports whether the setting names queues of an interface that a poller's configuration names too, or of one that shares its
+// queues: others are not opened for the poller either.
 func limitsQueues(setting, configuration []conf.Interface) bool {
+	if len(configuration) == 0 || !slices.ContainsFunc(setting, func(i conf.Interface) bool { return len(i.Queues) > 0 }) {
+		return false
+	}
+	snap := host.NewSnapshot(host.Facts{}, 0)
+	if h, err := host.Open(host.Config{}); err == nil { // otherwise the names alone tell
+		snap = h.Snapshot()
+		defer func() { _ = h.Close() }()
+	}
+	return sharesQueues(setting, configuration, snap)
+}
+
+// sharesQueues is limitsQueues with tables that say which VLANs and bonds are on which devices.
+func sharesQueues(setting, configuration []conf.Interface, snap *host.Snapshot) bool {
 	return slices.ContainsFunc(configuration, func(i conf.Interface) bool {
-		s, _ := entryOf(setting, i.Name)
-		return len(s.Queues) > 0
+		below := []string{i.Name}
+		if l, ok := snap.LinkByName(i.Name); ok {
+			p := snap.Path(l.Index)
+			below = append(below, devices(snap, &p)...)
+		}
+		return slices.ContainsFunc(below, func(name string) bool {
+			queues, _ := queuesOf(setting, snap, name)
+			return len(queues) > 0
+		})
 	})
 }

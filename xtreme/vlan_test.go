@@ -3,11 +3,13 @@ package xtreme_test
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/vishvananda/netlink"
 
+	"github.com/socketxtreme/socketxtreme/conf"
 	"github.com/socketxtreme/socketxtreme/internal/testnet"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/xtreme"
@@ -57,6 +59,24 @@ func TestVLANOverACable(t *testing.T) {
 	w.GreaterOrEqual(counter(s.Ring(), w.net.Device(0)+".tx_frames"), uint64(5))
 	w.close(s)
 	w.close(line)
+}
+
+// The queues that a setting names with a VLAN are those of the interface below that are opened.
+func TestQueuesOfAVLAN(t *testing.T) {
+	w := newCabled(t, testnet.Pair{Queues: 4})
+	w.addVLAN(5)
+	named, err := conf.ParseInterfaces("v0.5:1-2")
+	w.NoError(err)
+	w.engine = w.newEngine(func(s *conf.Settings) { s.Offload.Interfaces = named })
+	s := w.other(w.newPoller("named")).udp(netip.MustParseAddrPort("10.5.0.1:7500"))
+	w.Equal("bypass", s.Path().Tier, s.Path())
+	links := 0
+	for _, c := range s.Ring().Stats().Driver {
+		if strings.HasSuffix(c.Name, ".rx_frames") {
+			links++
+		}
+	}
+	w.Equal(2, links, "%v", s.Path())
 }
 
 // Two lines with a group each on two VLANs of one device: each socket receives what its own VLAN brings, and what comes for its group by the
