@@ -1,10 +1,13 @@
 package offload_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
+	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/internal/wire"
+	"github.com/socketxtreme/socketxtreme/ring"
 	streams "github.com/socketxtreme/socketxtreme/ring/transport/stream"
 )
 
@@ -56,5 +59,48 @@ func TestGapIsFilledWithoutLargeBuffers(t *testing.T) {
 		}
 		w.beyond(0, w.got, size) // as after a time-out: the first that did not come back
 		w.flush()
+	}
+}
+
+// What is queued to be sent leaves buffers for what comes: without one no acknowledgement arrives, which alone would free those of the queues.
+func TestQueuedDataLeavesBuffers(t *testing.T) {
+	for _, reserve := range []int{0, 256} {
+		t.Run(fmt.Sprintf("%d of 2048 for sending", reserve), func(t *testing.T) {
+			const clients = 40
+			w := newSwarm(t, clients, &streams.Options{})
+			w.NoError(w.pool.SetReserve(buffers.Small, reserve))
+			w.open(clients)
+			var servers []*ring.Socket
+			w.NoError(w.ring.EachSocket(func(s *ring.Socket) {
+				if s.Kind() == ring.KindStream {
+					servers = append(servers, s)
+				}
+			}))
+			w.Len(servers, clients)
+			w.holds = true // nothing is acknowledged
+			queued, piece := 0, text(1<<16)
+			for range 20 {
+				for _, s := range servers {
+					n, err := s.Send(piece)
+					if queued += n; err != nil {
+						w.ErrorIs(err, ring.ErrWouldBlock)
+					}
+				}
+				w.poll()
+				w.receive()
+			}
+			w.Greater(queued, 1<<21)
+			w.holds = false
+			for end := time.Now().Add(patience); w.got < queued; w.settle() {
+				if time.Now().After(end) {
+					w.FailNow("the acknowledgements do not arrive", "%d bytes of %d have come: %v\n%v", w.got, queued, w.pool.Ledger(),
+						w.ring.Stats().Driver)
+				}
+				for i := range clients {
+					w.acknowledge(i)
+				}
+				w.flush()
+			}
+		})
 	}
 }
