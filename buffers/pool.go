@@ -86,7 +86,9 @@ type Pool struct {
 type freeList struct {
 	stack   []uint32
 	n       int
-	reserve int // of n, how many Take leaves to senders
+	reserve int // of n, how many Take leaves to senders: kept less queued
+	kept    int // of SetReserve
+	queued  int // of AddQueued
 }
 
 func (f *freeList) push(i uint32) {
@@ -192,7 +194,8 @@ func (p *DriverPool) SetReserve(c Class, n int) error {
 	if c >= NumClasses || n < 0 || n > 0 && n >= p.layout.count(c) {
 		return fmt.Errorf("buffers: SetReserve: class %v: n is %d: %w", c, n, ErrSize)
 	}
-	p.free[c].reserve = n
+	p.free[c].kept = n
+	p.free[c].updateReserve()
 	return nil
 }
 
@@ -201,7 +204,7 @@ func (p *Pool) Reserve(c Class) int {
 	if c >= NumClasses {
 		return 0
 	}
-	return p.free[c].reserve
+	return p.free[c].kept
 }
 
 // ReceiveShare is how many buffers of class c receiving may take at the most: all but the reserve for sending. Any goroutine, once the pool is
@@ -210,7 +213,7 @@ func (p *Pool) ReceiveShare(c Class) int {
 	if c >= NumClasses {
 		return 0
 	}
-	return p.layout.count(c) - p.free[c].reserve
+	return p.layout.count(c) - p.free[c].kept
 }
 
 // forReceiving is how many buffers of class c receiving can still get: those that lie ready, and the free ones beyond the reserve.

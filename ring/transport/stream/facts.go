@@ -132,7 +132,7 @@ func (t *Transport) reportRoom(k *ring.Sink, id tcp.ID, r *record, s *ring.Socke
 	if room == 0 || 2*room < t.table.Settings(id).SendBuffer {
 		return
 	}
-	if t.pool.Free(0) == 0 {
+	if !t.pool.MayQueue(buffers.Small) {
 		t.roomless = append(t.roomless, int32(id))
 		return
 	}

@@ -107,7 +107,7 @@ func (t *Transport) Import(s *ring.Socket, m *Moving, below ring.Conn) (c ring.C
 	undo := func() {
 		for _, list := range [...][]tcp.Payload{q.Sent, q.Unsent} {
 			for _, p := range list {
-				t.pool.FreeTransmit(t.pieces[p.Buffer].packet)
+				t.freeCopy(&t.pieces[p.Buffer])
 				t.freePiecePlace(int32(p.Buffer))
 			}
 		}

@@ -114,7 +114,7 @@ func (t *Transport) queue(id tcp.ID, b []byte, more bool) (n int) {
 		length := copy(room, b[n:])
 		n += length
 		if t.table.Send(now, id, tcp.Payload{Buffer: tcp.Buffer(k), Length: uint32(length)}, more || n < len(b)) != nil {
-			t.pool.FreeTransmit(p.packet)
+			t.freeCopy(p)
 			t.freePiecePlace(k)
 			return n - length
 		}
@@ -147,17 +147,27 @@ func (t *Transport) extend(id tcp.ID, b []byte, size int, more bool) int {
 }
 
 // newPiece takes a buffer for at most n bytes to be sent; its packet says how many. A large one is taken for what a small one does not hold,
-// while there are plenty.
+// while there are plenty. none: there is no buffer that may be queued.
 func (t *Transport) newPiece(n int) int32 {
 	layout := t.pool.Layout()
 	if n > layout.SmallSize && (layout.LargeCount == 0 || t.pool.Free(buffers.Large) <= layout.LargeCount/4) {
 		n = layout.SmallSize
 	}
+	if n <= layout.SmallSize && !t.pool.MayQueue(buffers.Small) {
+		return none
+	}
 	packet, _ := t.pool.AllocTransmit(0, n)
 	if packet.IsZero() {
 		return none
 	}
+	t.pool.AddQueued(packet)
 	return t.addPiece(piece{packet: packet, hasWriterSpace: true})
+}
+
+// freeCopy frees the buffer of a piece of newPiece.
+func (t *Transport) freeCopy(p *piece) {
+	t.pool.RemoveQueued(p.packet)
+	t.pool.FreeTransmit(p.packet)
 }
 
 // addPiece stores a piece in a free place of pieces and returns its number, which the table uses as the name of the payload.
@@ -215,7 +225,7 @@ func (t *Transport) confirmed(k int32) {
 func (t *Transport) finish(k int32) {
 	p := &t.pieces[k]
 	if p.socket == nil {
-		t.pool.FreeTransmit(p.packet)
+		t.freeCopy(p)
 	} else {
 		t.done = append(t.done, done{p.socket, p.sent, 0})
 	}

@@ -266,7 +266,11 @@ func (t *Transport) ReleaseAll() {
 	t.transit.closeRing(t) // what this ring has accepted, and the program has refused, is not reset any more
 	t.takeEvents()         // buffers that the table has let go of go back to the pool, or to done
 	for i := range t.pieces {
-		if p := &t.pieces[i]; !p.packet.IsZero() && p.packet.Valid() { // what the stack had queued it has freed
+		p := &t.pieces[i]
+		if !p.packet.IsZero() && p.socket == nil {
+			t.pool.RemoveQueued(p.packet)
+		}
+		if !p.packet.IsZero() && p.packet.Valid() { // what the stack had queued it has freed
 			t.pool.FreeTransmit(p.packet)
 		}
 	}
