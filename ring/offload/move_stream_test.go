@@ -31,6 +31,7 @@ import (
 type movable struct {
 	*shared
 	set    *ring.Set
+	pool   *buffers.DriverPool
 	driver ring.Driver
 	detach func() // takes the steering program off
 	dst    []ring.Completion
@@ -46,8 +47,8 @@ func newMovable(t *testing.T, change ...func(*streams.Options)) *movable {
 	}
 	open := offload.New(offload.Config{Exchange: m.exchange, TCP: o,
 		Interfaces: []nic.Interface{{Name: "v0", Checksum: udp.AcceptPartial}}})
-	sc := ring.SetConfig{Transport: offload.NewKernelPorts(m.mirror), Kind: "offload", OneRing: offload.OneRing,
-		Pool: newPool(t, buffers.Layout{SmallSize: 2048, SmallCount: 8192, LargeSize: 65536, LargeCount: 64, Headroom: 192}),
+	m.pool = newPool(t, buffers.Layout{SmallSize: 2048, SmallCount: 8192, LargeSize: 65536, LargeCount: 64, Headroom: 192})
+	sc := ring.SetConfig{Transport: offload.NewKernelPorts(m.mirror), Kind: "offload", OneRing: offload.OneRing, Pool: m.pool,
 		Driver: func(c ring.DriverConfig) (d ring.Driver, err error) {
 			m.driver, err = open(c)
 			return m.driver, err
