@@ -38,6 +38,10 @@ const (
 	moveRetry = 10 * clock.Second
 	// movesPerTurn bounds the time that moves take of a turn.
 	movesPerTurn = 4
+	// A connection for whose queues the ring has too few buffers is tried again after moveRoomWait, for moveRoomTime at the most. Each try
+	// costs it the segments that come meanwhile.
+	moveRoomWait = 20 * clock.Millisecond
+	moveRoomTime = 2 * clock.Second
 )
 
 // movedStream is a connection that was moved into the kernel.
@@ -52,6 +56,20 @@ type movedStream struct {
 type moveOrder struct {
 	toKernel, asked bool
 	why             ring.Reason // of a move to the kernel
+	notBefore       clock.Time
+	roomUntil       clock.Time // until when it waits for buffers; 0: it has not found too few yet
+}
+
+// waitsForRoom reports whether the order is to be tried again, because there may be buffers then.
+func (o *moveOrder) waitsForRoom(err error, now clock.Time) bool {
+	if !errors.Is(err, unix.ENOBUFS) {
+		return false
+	}
+	if o.roomUntil == 0 {
+		o.roomUntil = now.Add(moveRoomTime)
+	}
+	o.notBefore = now.Add(moveRoomWait)
+	return o.notBefore < o.roomUntil
 }
 
 // moves is what a driver knows of connections that move.
@@ -147,13 +165,14 @@ func (d *driver) moveAfter() clock.Duration {
 
 // nextMove is when the ring has to be polled for moves.
 func (d *driver) nextMove() clock.Time {
-	switch {
-	case len(d.moves.queue) > 0:
-		return d.now
-	case d.moves.scanAt == 0:
-		return clock.Never
+	next := clock.Never
+	if d.moves.scanAt != 0 {
+		next = d.moves.scanAt
 	}
-	return d.moves.scanAt
+	for _, s := range d.moves.queue {
+		next = min(next, max(d.moves.orders[s].notBefore, d.now)) // without an order any more: now
+	}
+	return next
 }
 
 // moveConnections is a turn's share of moves.
@@ -162,11 +181,16 @@ func (d *driver) moveConnections(k *ring.Sink) {
 	if m.scanAt != 0 && d.now >= m.scanAt {
 		d.scanMoves()
 	}
-	for n := 0; n < movesPerTurn && len(m.queue) > 0 && k.Room() > 0; {
+	left := len(m.queue) // of those that were there before this turn
+	for n := 0; n < movesPerTurn && left > 0 && k.Room() > 0; left-- {
 		s := m.queue[0]
 		m.queue = m.queue[1:]
 		o, ok := m.orders[s]
 		if !ok {
+			continue
+		}
+		if d.now < o.notBefore {
+			m.queue = append(m.queue, s)
 			continue
 		}
 		n++
@@ -178,8 +202,8 @@ func (d *driver) moveConnections(k *ring.Sink) {
 			err = d.moveToStack(k, s)
 		}
 		switch {
-		case errors.Is(err, unix.EINPROGRESS):
-			d.addOrder(s, o) // the next turn
+		case errors.Is(err, unix.EINPROGRESS), o.waitsForRoom(err, d.now):
+			d.addOrder(s, o) // a later turn
 		case err != nil:
 			m.refusals++
 			if x := m.moved[s]; x != nil && errors.Is(err, repair.ErrState) {
