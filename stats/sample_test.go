@@ -153,6 +153,20 @@ func TestSamplerAndJournalDoNotAllocate(t *testing.T) {
 	}), 1.0, "the name that goes into the journal")
 }
 
+// Blocks are closed by their owners while the sampler's goroutine takes its turns: for the race detector.
+func TestBlocksAreClosedBetweenTurns(t *testing.T) {
+	f := newFile(t, Config{Sockets: 3})
+	r := read(t, f.Path())
+	before, end := r.load64(headTick), time.Now().Add(time.Minute)
+	for turns := 0; turns < 3; {
+		require.True(t, time.Now().Before(end))
+		f.Open(Rings, nil, 1).Close()
+		if now := r.load64(headTick); now != before {
+			before, turns = now, turns+1
+		}
+	}
+}
+
 func TestEveryCounterIsToldInFull(t *testing.T) {
 	for _, s := range Sections() {
 		seen := map[string]bool{}
