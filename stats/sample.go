@@ -29,7 +29,7 @@ type sampler struct {
 	file    *File
 	onTick  atomic.Pointer[func(second bool)]
 	turn    int      // of steps
-	ticked  [2]int64 // when the step before was, and the one before that; 0: there was none
+	ticked  [2]int64 // when the step before was, and the one before that; 0: there was none. With the file's lock
 	last    int64    // end of the last sample
 	ended   uint64   // the interval that has ended: the epoch of peaks in the next sample
 	columns []column
@@ -102,7 +102,9 @@ func (s *sampler) step(now int64) {
 	f := s.file
 	atomic.StoreUint64(&f.head[headTick], uint64(now))
 	s.eachBlock(s.lookAtTime(now))
+	f.mu.Lock()
 	s.ticked = [2]int64{now, s.ticked[0]}
+	f.mu.Unlock()
 	switch s.turn % ticksPerTurn {
 	case 0:
 		s.ended = f.head[headEpoch]
