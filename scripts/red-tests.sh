@@ -3,7 +3,7 @@
 #
 #   scripts/red-tests.sh [BASE [HEAD]]     commits after BASE (default: all) up to HEAD
 #
-# A commit that adds a failing test says so in its message: "Red: ARGUMENTS OF go test". Each such line is run twice, on the commit itself,
+# A commit that adds a failing test says so in the body of its message: "Red: ARGUMENTS OF go test". Each such line is run twice, on the commit itself,
 # where it must fail without failing to build, and on HEAD, where it must run a test and pass. Needs root, as the tests do.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -48,7 +48,7 @@ while read -r commit; do
 		else
 			report ok "${head:0:8} passes: go test $arguments"
 		fi
-	done < <(git log -1 --format=%B "$commit" | sed -n 's/^Red: //p')
-done < <(git log --reverse --format=%H "$range" | while read -r c; do git log -1 --format=%B "$c" | grep -q '^Red: ' && echo "$c"; done)
+	done < <(git log -1 --format=%b "$commit" | sed -n 's/^Red: //p')
+done < <(git log --reverse --format=%H "$range" | while read -r c; do git log -1 --format=%b "$c" | grep -q '^Red: ' && echo "$c"; done)
 echo "red-tests: $lines lines, $bad not as they should be"
 [ "$bad" = 0 ] && [ "$lines" -gt 0 ]
