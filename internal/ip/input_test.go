@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/internal/ip"
 	"github.com/socketxtreme/socketxtreme/internal/ip/iptest"
 	"github.com/socketxtreme/socketxtreme/internal/wire"
@@ -87,6 +88,18 @@ func TestFramesOfSeveralBuffersAreGathered(t *testing.T) {
 	w.Equal(big, string(got[0].Packet.Bytes()))
 	w.Equal(1, got[0].Packet.NumBuffers())
 	w.Equal(uint64(1), w.IP.Stats().Gathered)
+}
+
+// A frame that is lost because no large buffer is free is counted once: it was not its sender who cut it.
+func TestFrameWithoutALargeBufferIsCountedOnce(t *testing.T) {
+	w := newWorld(t, func(c *ip.Config) { c.Interfaces[0].MTU = 9000 })
+	w.Socket(udp.Endpoint{Local: us})
+	for i, ok := w.Pool.Take(buffers.Large); ok; i, ok = w.Pool.Take(buffers.Large) {
+		defer w.Pool.Return(i)
+	}
+	w.Empty(w.In(iptest.From(peer, us, strings.Repeat("0123456789", 600))))
+	w.Equal(uint64(1), w.IP.Stats().NoBuffer)
+	w.Empty(w.Reasons())
 }
 
 func TestEcho(t *testing.T) {
