@@ -35,12 +35,16 @@ func (s *Stack) Input(now clock.Time, i int, frames []Frame) {
 		p := &b.parsed[n]
 		var whole bool
 		if p.Frame, whole = s.pool.View(b.Frames[n].Packet); !whole {
-			s.gather(&b.Frames[n])
+			whole = s.gather(&b.Frames[n])
 			p.Frame = b.Frames[n].Packet.Bytes()
 		}
 		p.Protocol = 0
 		if p.Drop = s.parse(&s.links[i].Interface, p); p.Drop != wire.Accept {
 			p.turn = turnDrop
+			if !whole && p.Drop == wire.IPv4TotalLong { // what is missing is in the buffers behind the first
+				s.stats.NoBuffer++
+				p.Drop = wire.Accept // it is counted already
+			}
 		}
 		turns |= p.turn
 	}
@@ -130,7 +134,7 @@ func (s *Stack) controlMessages(now clock.Time, b *Burst) {
 			case controlIGMP:
 				p.Drop = s.igmpInput(now, b.Link, p)
 			}
-		case turnDrop: // parse has set Drop
+		case turnDrop: // Input has set Drop; Accept: it has counted the frame
 		default:
 			continue // a protocol has handled it
 		}
@@ -141,14 +145,13 @@ func (s *Stack) controlMessages(now clock.Time, b *Burst) {
 	}
 }
 
-// gather copies a frame that spans buffers into a large one. When none is free, only the frame's first buffer is parsed, and found too short
-// for what its header says.
-func (s *Stack) gather(f *Frame) {
+// gather copies a frame that spans buffers into a large one. When none is free it returns false, and only the frame's first buffer is parsed: an
+// IP packet that ends in it, with padding behind, is received all the same.
+func (s *Stack) gather(f *Frame) bool {
 	n := f.Packet.Len()
 	i, ok := s.pool.Take(buffers.Large)
 	if !ok {
-		s.stats.NoBuffer++
-		return
+		return false
 	}
 	// The largest frame is longer than the largest payload by its headers: they go into the headroom.
 	const headers = 64
@@ -158,8 +161,8 @@ func (s *Stack) gather(f *Frame) {
 		_ = f.Packet.Release() // received, alone
 		f.Packet = s.pool.Fill(i, off, n, 0)
 		s.stats.Gathered++
-		return
+		return true
 	}
 	s.pool.Return(i)
-	s.stats.NoBuffer++
+	return false
 }

@@ -213,7 +213,7 @@ func TestGarbageBehindAPacket(t *testing.T) {
 	}
 	before = r.s.Ring().Ledger()
 	require.NoError(t, one(9000).Release())
-	require.EqualValues(t, 1, counter(r.s.Ring(), "stack.no_buffer"))
+	require.Zero(t, counter(r.s.Ring(), "stack.no_buffer"), "it was not lost")
 	require.Equal(t, before, r.s.Ring().Ledger())
 	for _, p := range all {
 		require.NoError(t, p.Release())
