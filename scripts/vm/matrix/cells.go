@@ -25,8 +25,10 @@ const contracts = "^Test(Stream)?Contract"
 
 // groups is all of them; the names are in kernels.
 var groups = []group{
-	{name: "base", packages: []string{"./buffers", "./conf", "./internal/...", "./stats/...", "./udp", "./tcp", "./tcp/congestion"}, flags: short,
+	{name: "base", packages: []string{"./buffers", "./conf", "./internal/clock", "./internal/host", "./internal/hoststat", "./internal/ip",
+		"./internal/pace/...", "./internal/phc", "./internal/sys", "./internal/testnet", "./internal/wheel", "./internal/wire", "./stats/...", "./udp"}, flags: short,
 		seconds: 450},
+	{name: "tcp", packages: []string{"./tcp", "./tcp/congestion", "./internal/packetdrill"}, flags: short, seconds: 450},
 	{name: "feed", packages: []string{"./feed/...", "./examples/feedhandler/..."}, flags: short, seconds: 450},
 	{name: "kernel", packages: []string{"./ring", "./ring/epoll", "./ring/uring", "./ring/ringtest/..."}, flags: short, seconds: 450},
 	{name: "link", packages: []string{"./ring/link/..."}, flags: short, seconds: 450},
@@ -62,7 +64,7 @@ var kernels = []struct {
 }
 
 // usual is every group on veth, and what runs over virtio-net.
-var usual = []string{"kernel", "link", "base", "xtreme", "offload", "contracts", "rooms", "transport", "feed", "extra", "reactor", "gnet", "programs", "virtio",
+var usual = []string{"kernel", "link", "base", "tcp", "xtreme", "offload", "contracts", "rooms", "transport", "feed", "extra", "reactor", "gnet", "programs", "virtio",
 	"cable"}
 
 // cell is a kernel and a group.
