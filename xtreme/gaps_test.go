@@ -16,6 +16,7 @@ import (
 
 	"github.com/socketxtreme/socketxtreme/conf"
 	"github.com/socketxtreme/socketxtreme/internal/hoststat"
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/stats"
 	"github.com/socketxtreme/socketxtreme/xtreme"
@@ -168,6 +169,7 @@ func (w *gapWorld) longestBetween(from, to time.Time) (e stats.Event) {
 // programs had the processor, or so many gaps were that the journal left this one out, do not count; where nearly all are such nothing is
 // judged.
 func TestGapsAreNamed(t *testing.T) {
+	testnet.SkipIfSlow(t)
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(4, runtime.GOMAXPROCS(0)))) // the statistics' goroutine runs beside the hog
 	ballast := make([]*[8]*int, 300_000)                                        // what a collection looks at
 	for i := range ballast {

@@ -107,7 +107,7 @@ func TestDatagramsOfManyFragments(t *testing.T) {
 		s := x.udp(w.at(0), xtreme.UDPConfig{IPConfig: xtreme.IPConfig{Pacing: pacing}})
 		w.Equal("bypass", s.Path().Tier)
 		peer := w.net.Listen(netip.AddrPortFrom(w.net.Peer(0), 0))
-		w.NoError(peer.SetReadBuffer(4 << 20))
+		testnet.ReadBuffer(t, peer, 4<<20)
 		to := addr(peer.LocalAddr())
 
 		_, err := s.SendTo(make([]byte, 65507), to) // 512 fragments

@@ -3,6 +3,7 @@ package testnet
 import (
 	"os"
 	"strconv"
+	"testing"
 	"time"
 )
 
@@ -24,3 +25,11 @@ const longest = 3 * time.Minute
 // Slow returns a time that work of duration d on a usual machine takes on this one: a deadline for what must happen, or a bound of processor
 // time.
 func Slow(d time.Duration) time.Duration { return max(d, min(d*slow, longest)) }
+
+// SkipIfSlow skips a test that judges by times which a slow machine, an emulated one for instance, does not keep.
+func SkipIfSlow(t testing.TB) {
+	t.Helper()
+	if slow > 1 {
+		t.Skip("slow machine: its times say nothing")
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -188,6 +189,15 @@ func (n *Net) Listen(at netip.AddrPort) *net.UDPConn {
 	require.NoError(n.t, c.SetDeadline(time.Now().Add(Slow(time.Minute))))
 	n.t.Cleanup(func() { _ = c.Close() })
 	return c
+}
+
+// ReadBuffer sets a socket's receive buffer, beyond the machine's limit (net.core.rmem_max: 208 KiB by default before Linux 6.17).
+func ReadBuffer(t testing.TB, c syscall.Conn, bytes int) {
+	t.Helper()
+	raw, err := c.SyscallConn()
+	require.NoError(t, err)
+	require.NoError(t, raw.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, bytes) }))
+	require.NoError(t, err)
 }
 
 // BadSums is UDP's InCsumErrors in the thread's present namespace.
