@@ -10,22 +10,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Priorities (nice) of the victim. Until the cause has happened it runs before what else this machine does: less is lost by that. Later it runs
-// as everything else does.
+// Priorities (nice) of exchange and victim. Until the cause has happened they run before what else this machine does: less is lost or late by
+// that. Later they run as everything else does.
 const (
 	playing = -15
 	staying = 0
 )
 
-// prefer sets the victim's priority. Without it the game goes on, and more may be lost.
+// prefer sets the priority of this process, which is the exchange, and of the victim. Without it the game goes on, and more may be lost.
 func (g *game) prefer(nice int) {
-	if err := setPriority(g.process(), nice); err != nil {
-		fmt.Fprintln(os.Stderr, "gameday: what else this machine does may lose packets, too:", err)
+	for _, process := range []int{os.Getpid(), g.process()} {
+		if err := setPriority(process, nice); err != nil {
+			fmt.Fprintln(os.Stderr, "gameday: what else this machine does may lose packets, too:", err)
+		}
 	}
 }
 
-// setPriority sets the priority of a process, which has a session of its own: that of all its threads, and that of its session, where the kernel
-// divides processors by sessions (sched_autogroup_enabled).
+// setPriority sets the priority of a process: that of all its threads, and that of its session, where the kernel divides processors by sessions
+// (sched_autogroup_enabled).
 func setPriority(process, nice int) error {
 	tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", process))
 	if err != nil {
