@@ -41,6 +41,7 @@ func relate(found []Finding) []Finding {
 	for i := range found {
 		found[i].cause = causeOf(found, i)
 	}
+	addUp(found)
 	weight := func(i int) uint64 { // of a cause: what it has lost, in packets or in messages of feeds
 		most := uint64(0)
 		for j := range found {
@@ -81,6 +82,19 @@ func relate(found []Finding) []Finding {
 		list = append(list, f)
 	}
 	return list
+}
+
+// addUp gives a group that was left the sum of what was lost because of it: what waited in the ring, and what the kernel dropped meanwhile.
+func addUp(found []Finding) {
+	for i := range found {
+		f := &found[i]
+		if f.cause < 0 || found[f.cause].kind != aboutGroup || f.kind != aboutUnwanted {
+			continue
+		}
+		group := &found[f.cause]
+		group.Count, group.Unit = group.Count+f.Count, "packets"
+		group.Evidence = append(group.Evidence, fmt.Sprintf("of what follows from it: %d %s", f.Count, f.Unit))
+	}
 }
 
 // busy is 1 of a finding that blames a gap in which the machine kept the loop from polling, else 0.

@@ -202,15 +202,16 @@ func explained(delta map[string]uint64, events ...stats.Event) (found []Finding,
 func TestCausesStandBeforeWhatFollows(t *testing.T) {
 	found, list := explained(map[string]uint64{"host.ip.InReceives": 40, "host.ip.InDelivers": 0},
 		journal(100, stats.EventLeave, 1, "233.252.0.1 fd=9"),
+		journal(110, stats.EventDrop, 12, "udp.group_not_joined"),
 		journal(200, stats.EventJoin, 1, "233.252.0.1 fd=9"),
 		journal(202, stats.EventFeedGap, 90, "deep 1-90 missing on a since 101ms: no recovery"),
 		journal(6000, stats.EventPollGap, 400e6, "feed: timers: they took 400ms"),
 		journal(6010, stats.EventDrop, 70, "v0/0.xdp.rx_dropped"),
 		journal(6011, stats.EventFeedGap, 210, "deep 100-309 missing on a since 5ms: no recovery"))
-	require.Equal(t, []string{"1<0: application 70", "2<1: unknown 210", "3<0: application 0", "4<3: kernel 40", "5<3: unknown 90"}, list, "%+v", found)
+	require.Equal(t, []string{"1<0: application 70", "2<1: unknown 210", "3<0: application 52", "4<3: kernel 40", "5<3: socket 12", "6<3: unknown 90"}, list, "%+v", found)
 	require.Equal(t, "2 causes, that of the largest loss first; behind each what follows from it", Summary(found))
 	require.Contains(t, found[2].Cause, "left a group")
-	require.Equal(t, noon.Add(101*time.Millisecond), found[4].Time, "since the last packet in front of it")
+	require.Equal(t, noon.Add(101*time.Millisecond), found[5].Time, "since the last packet in front of it")
 }
 
 // An interface that was down is the cause of the program that went with it, and of packets that came through the kernel then.
