@@ -201,10 +201,14 @@ func (s *sampler) findLosses(b *Block, now int64) {
 	}
 }
 
-// between is the middle of two times; without one of them it is or.
+// between is the middle of the times of two steps; without one of them it is or. Of steps that are far apart, because the process did not run,
+// it is the later one: what was lost meanwhile is noted behind the gap that it is from.
 func between(from, to, or int64) int64 {
-	if from == 0 || to == 0 {
+	switch {
+	case from == 0 || to == 0:
 		return or
+	case to-from > 3*int64(tick):
+		return to
 	}
 	return from + (to-from)/2
 }

@@ -101,6 +101,22 @@ func TestLossesAreInTheJournal(t *testing.T) {
 	require.Equal(t, []string{"drop drop 1 3 udp.budget", "drop driver 1 7 eth0/2.xdp.rx_ring_full", "drop drop 1 2 udp.budget", "drop drop 1 1 udp.budget"}, list)
 }
 
+// A loss has the time in the middle of two steps; of steps that are far apart, as of a process that was stopped, that of the later one.
+func TestTimeOfLosses(t *testing.T) {
+	f, run, r := still(t)
+	drops := f.Open(Drops, nil, 1)
+	run(1)
+	drops.Counters()[word(Drops, "udp.budget")] = 3
+	run(1)
+	at := f.sampler.ticked[0] + int64(400*time.Millisecond)
+	drops.Counters()[word(Drops, "udp.budget")] = 5
+	f.sampler.step(at)
+	events := r.Events()
+	require.Len(t, events, 2)
+	require.Equal(t, f.sampler.ticked[1]-int64(tick)/2, events[0].Time.UnixNano())
+	require.Equal(t, at, events[1].Time.UnixNano())
+}
+
 // A counter that moves to another place, because a new one came in front of it, has lost nothing by that.
 func TestNamedCountersMayMove(t *testing.T) {
 	f, run, r := still(t)

@@ -27,6 +27,9 @@ func (e *Evidence) blameGap(f *Finding) {
 	if begin := at.Add(-longest); !f.Time.IsZero() && begin.Before(f.Time) {
 		f.Time = begin
 	}
+	if !f.Time.IsZero() && at.After(f.Until) { // what came until the loop polled again found the ring full
+		f.Until = at
+	}
 }
 
 // wholeRing: the receive ring of an AF_XDP socket was full.

@@ -272,6 +272,17 @@ func TestHeldBuffersAndAGap(t *testing.T) {
 	require.Contains(t, explain(gap(100, 2e6), drop(105)), "900 of 1000 are held")
 }
 
+// What was lost in a gap between polls was lost until its end, also if the journal has it in the middle: a gap in a feed behind it is no loss
+// upstream.
+func TestALossLastsUntilTheEndOfItsGap(t *testing.T) {
+	found, list := explained(nil,
+		journal(1200, stats.EventDrop, 500, "v0.xdp.rx_dropped"),
+		journal(1400, stats.EventPollGap, 400e6, "feed: stopped: no thread of the process ran"),
+		journal(1405, stats.EventFeedGap, 1500, "deep 1-1500 missing on a since 2ms: no recovery"))
+	require.Equal(t, []string{"1<0: application 500", "2<1: unknown 1500"}, list, "%+v", found)
+	require.Equal(t, noon.Add(1400*time.Millisecond), found[0].Until)
+}
+
 // Packets that came through the kernel have the begin, the end and the number that the journal has.
 func TestWayThroughTheKernel(t *testing.T) {
 	found, list := explained(map[string]uint64{"host.v0.steer.no_queue": 30},
