@@ -396,8 +396,13 @@ func TestPollOnSendTakesOneBurst(t *testing.T) {
 	}}})
 	from := w.net.Dial(s.LocalAddr())
 	const burst = 64
+	hits := func() uint64 { return counter(c.Ring(), "v0.steer.hit") }
+	before := hits()
 	for range 3 * burst {
-		w.write(from, "x") // it is at the link when Write returns
+		w.write(from, "x")
+	}
+	for end := time.Now().Add(patience); hits() < before+3*burst; time.Sleep(time.Millisecond) { // without a Poll
+		w.True(time.Now().Before(end), "they do not come to the link")
 	}
 	w.EqualValues(burst, took())
 	w.EqualValues(burst, took())

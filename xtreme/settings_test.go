@@ -209,7 +209,7 @@ func TestBuffersByTheSettings(t *testing.T) {
 					w.poll()
 				}
 			}
-			w.NotZero(held())
+			w.until("it receives", func() bool { return held() > 0 })
 			w.GreaterOrEqual(w.poller.Pool().Free(buffers.Small), c.left)
 			w.Equal(c.left, w.poller.Pool().Reserve(buffers.Small))
 		}
