@@ -196,6 +196,28 @@ func TestZeroCopyRefused(t *testing.T) {
 	w.Contains(why.Text, "cannot allocate memory (RLIMIT_MEMLOCK 1048576 bytes)")
 }
 
+// Datagrams of one submission, for all of which the memory does not suffice: those that the kernel refuses go out copied, not the first one alone.
+func TestZeroCopyRefusedForDatagrams(t *testing.T) {
+	needsCounting(t)
+	if !alone(t) {
+		return
+	}
+	limitMemlock(t, 1<<20) // enough for the ring, whatever else the user has, but not for 2 MiB in one submission
+	w := newWorld(t, func(l *buffers.Layout) { l.LargeCount = 160 })
+	s := w.udp()
+	w.poll() // a ring that was never polled only prepares
+	to := w.peerOf(s).LocalAddr().(*net.UDPAddr).AddrPort()
+	const n = 35
+	for i := range n {
+		w.NoError(s.SendPacket(w.chain(0, 60000, 65536), to, uint64(i)))
+	}
+	for range n {
+		c := w.event(s, ring.EventSent)
+		w.NoError(c.Err, "datagram %d", c.Token)
+	}
+	w.False(s.Ring().Caps().Has(ring.CapZeroCopySend))
+}
+
 func TestNoMemoryForTheRing(t *testing.T) {
 	needsCounting(t)
 	if !alone(t) {
