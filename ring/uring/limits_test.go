@@ -18,6 +18,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/internal/sys"
 	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 	"github.com/socketxtreme/socketxtreme/ring/uring"
 )
 
@@ -99,6 +100,22 @@ func TestStarvedStreams(t *testing.T) {
 	}
 	w.Equal(sentA, gotA)
 	w.Equal(sentB, gotB)
+}
+
+// A unix-domain connection is polled and read: the kernel is offered no buffers for it.
+func TestUnixConnectionsTakeNoProvidedBuffers(t *testing.T) {
+	w := newWorld(t)
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	w.NoError(err)
+	defer func() { _ = unix.Close(fds[1]) }()
+	a, err := kernel.Inspect(fds[0])
+	w.NoError(err)
+	s, err := w.set.Adopt(a, ring.Config{}, nil)
+	w.NoError(err)
+	w.poll()
+	w.Zero(w.pool.Ledger().Filling)
+	w.NoError(s.Close())
+	w.event(s, ring.EventClosed)
 }
 
 // Several rings on one pool: none may sit on the buffers of the others.
