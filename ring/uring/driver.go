@@ -92,12 +92,12 @@ func (d *Driver) Bind() error {
 		return os.NewSyscallError("io_uring_register IORING_REGISTER_ENABLE_RINGS", e)
 	}
 	d.bound = true
-	d.pollWakeEvent()
+	d.pollWakeEvent() // only now: before Bind nothing sleeps that Wake could end
 	return nil
 }
 
-// queueOperation puts an operation into the submission queue, or into the backlog while that is full. Nothing is submitted here. The operation
-// must not point to memory that changes before it is submitted.
+// queueOperation puts an operation into the submission queue, or into the backlog while that is full, and behind what the backlog has: a
+// cancellation must come after the operation that it cancels. The operation must not point to memory that changes before it is submitted.
 func (d *Driver) queueOperation(e sys.SQE) {
 	if len(d.backlog) == 0 {
 		if p, _ := d.nextEntry(); p != nil {
@@ -108,8 +108,8 @@ func (d *Driver) queueOperation(e sys.SQE) {
 	d.backlog = append(d.backlog, e)
 }
 
-// nextEntry is a free entry of the submission queue and its index. When the queue is full it is submitted first; nil when it is still full,
-// before Bind or while the kernel takes nothing.
+// nextEntry is a free entry of the submission queue and its index. When the queue is full it is submitted first, by submitAll and not by enter,
+// whose prepareReceives may be the caller. nil when the queue is still full, before Bind or while the kernel takes nothing.
 func (d *Driver) nextEntry() (*sys.SQE, uint32) {
 	p, i := d.u.SQ.Next()
 	if p == nil && d.bound {
@@ -190,7 +190,7 @@ func enterError(e syscall.Errno) error {
 //
 // It has two parts. The ring polls wait, which ends an io_uring_enter. To FD, the kernel would pass that on by signalling one
 // eventfd from within the signalling of another: on Linux 6.18 the third such wake-up did not arrive (seen; why is not known). So
-// FD is signalled directly; after the other, so that a caller that sees neither was not yet signalled.
+// FD is signalled directly, and after wait: when Arm drains the signal of FD, the poll of wait has fired already, and Arm finds that.
 type wakeEvent struct {
 	mu     sync.Mutex
 	wait   sys.EventFD

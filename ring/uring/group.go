@@ -18,7 +18,7 @@ type group struct {
 	ring      *sys.ProvidedBuffers
 	class     buffers.Class
 	count     int      // buffers of the class that receiving may take
-	limit     int      // of most
+	limit     int      // the most that offerMax may become, see updateLimits
 	offerMax  int      // offered at a time: few at first, twice as many whenever the kernel has used up nearly all
 	index     []uint32 // by id: the buffer that is offered under it, or noBuffer
 	ids       []uint16 // under which no buffer is offered
@@ -31,8 +31,8 @@ const noBuffer = ^uint32(0)
 // maxOffered is how many buffers of each class a ring offers at most.
 var maxOffered = [buffers.NumClasses]int{buffers.Small: 1024, buffers.Large: 64}
 
-// firstOffered is how many a ring offers at first. The kernel fills all that it is offered in turn, so each is memory that is touched, and a
-// place in the caches.
+// firstOffered is half of what a ring offers at first: the first refill finds none offered, and doubles it. The kernel fills all that it is
+// offered in turn, so each is memory that is touched, and a place in the caches.
 var firstOffered = [buffers.NumClasses]int{buffers.Small: 128, buffers.Large: 16}
 
 // share is what the drivers on one pool know of each other: a driver offers the kernel no more than a quarter of what receiving may take

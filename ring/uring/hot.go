@@ -62,7 +62,7 @@ func (d *Driver) noteActivity(r *record) {
 	gap := d.turn - r.last
 	r.last = d.turn
 	switch {
-	case gap == 0:
+	case gap == 0: // this turn is counted
 	case gap >= demoteAfter:
 		r.hits = 0
 	default:
@@ -81,7 +81,8 @@ func (d *Driver) readHot(k *ring.Sink) {
 		if k.Room() == 0 {
 			return
 		}
-		// Each turn begins with another one, for the sake of short slices.
+		// Each turn begins with another one, for the sake of short slices. The lowest bit does not count: Reap alternates by it between sockets
+		// and queue, so half of the sockets would never be first.
 		if r := list[(j+int(d.turn>>1))%n]; r.direct && r.wantsReceive {
 			d.readDirect(k, r)
 		}

@@ -213,7 +213,7 @@ func TestZeroCopyRefused(t *testing.T) {
 	w.Contains(why.Text, "cannot allocate memory (RLIMIT_MEMLOCK 1048576 bytes)")
 }
 
-// Datagrams of one submission, for all of which the memory does not suffice: those that the kernel refuses go out copied, not the first one alone.
+// Datagrams of one submission, for all of which the memory does not suffice: each that the kernel refuses goes out copied, not the first alone.
 func TestZeroCopyRefusedForDatagrams(t *testing.T) {
 	needsCounting(t)
 	if !alone(t) {

@@ -24,6 +24,7 @@ func (d *Driver) onPoll(k *ring.Sink, what code, c *sys.CQE) {
 		case codeReset:
 			d.onEndPoll(k, r, c)
 		case codeReadable:
+			// A directly read socket needs nothing here: its poll has ended the sleep, and Reap reads it.
 			if r.readsByPoll && r.wantsReceive {
 				d.readPolled(k, r)
 			}
@@ -42,7 +43,7 @@ func (d *Driver) onWritable(k *ring.Sink, r *record, c *sys.CQE) {
 	case c.Res >= 0 && c.Res&(unix.POLLOUT|unix.POLLERR|unix.POLLHUP|unix.POLLNVAL) == 0:
 		r.peerDone = true
 	default:
-		d.cancel(r, opWritable)
+		d.cancel(r, opWritable) // a multishot one would go on
 		if r.blocked {
 			r.blocked = false
 			d.submitSends(r)
@@ -70,13 +71,13 @@ func (d *Driver) onEndPoll(k *ring.Sink, r *record, c *sys.CQE) {
 		return
 	}
 	if c.Res >= 0 {
-		d.watchReset(r)
+		d.watchReset(r) // a full completion queue ends a multishot poll without such an event
 	}
 }
 
 // reportReset reports the end of a stream that is not read, after its poll has seen it. While the stream is read, the receive finds the error
-// itself, after the data before it. A socket that was stopped for want of buffers is read again later and finds it then: reporting it now
-// would drop data that the kernel still has.
+// itself, after the data before it. A socket that was stopped for want of buffers, or by its budget, is read again later and finds it then:
+// reporting it now would drop data that the kernel still has. After the peer's FIN there is none.
 func (d *Driver) reportReset(k *ring.Sink, r *record) {
 	if r.detaching || r.failed || r.wantsReceive || r.ops&opReceive != 0 {
 		return

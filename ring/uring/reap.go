@@ -32,7 +32,8 @@ func (d *Driver) Reap(k *ring.Sink) error {
 	return err
 }
 
-// enterIfNeeded enters the kernel if operations are prepared or the kernel has deferred work, and handles the completions that this makes.
+// enterIfNeeded enters the kernel if operations are prepared, the kernel has deferred work, or it keeps completions for which the queue had no
+// room (UringSQOverflow). It handles the completions that this makes.
 func (d *Driver) enterIfNeeded(k *ring.Sink) error {
 	if d.u.CQ.Ready() > 0 {
 		// The sink has no room for these completions. Sends and cancellations must not wait until the application has taken all of them.

@@ -20,16 +20,17 @@ import (
 // fall due together with the last one first.
 type send struct {
 	ring.Transmission
-	record  *record
-	socket  *ring.Socket
-	total   int
-	taken   int // bytes the kernel has
-	notices int // notifications to come
-	errno   syscall.Errno
-	busy    bool // an operation is with the kernel, or prepared
-	over    bool // all taken, or failed
-	copying bool // this one is to be copied
-	next    int32
+	record   *record
+	socket   *ring.Socket
+	total    int
+	taken    int // bytes the kernel has
+	notices  int // notifications to come
+	errno    syscall.Errno
+	busy     bool // an operation is with the kernel, or prepared
+	over     bool // all taken, or failed
+	copying  bool // this one is to be copied
+	zeroCopy bool // its last operation was to send without a copy
+	next     int32
 
 	// Of a stream.
 	follower int32 // the transmission taken after this one, while this one is not given back
@@ -97,7 +98,7 @@ func (d *Driver) newSend(r *record) int32 {
 // submit prepares the operation for the rest of a send. When the submission queue is full, the send goes back to the front of its socket's list.
 func (d *Driver) submit(r *record, i int32) {
 	t := &d.sends[i]
-	if t.total == 0 && r.kind == ring.KindStream {
+	if t.total == 0 && r.kind == ring.KindStream { // an empty datagram is sent, of an empty piece of a stream there is nothing to send
 		d.finishSend(nil, i, 0)
 		return
 	}
@@ -132,13 +133,13 @@ func (d *Driver) submit(r *record, i int32) {
 		}
 		skip = 0
 	}
-	*e = sys.SQE{Opcode: sys.UringOpSendmsgZC, FD: r.fd, Addr: m.Addr(), Len: 1, OpFlags: unix.MSG_DONTWAIT | unix.MSG_NOSIGNAL,
+	*e = sys.SQE{Opcode: sys.UringOpSendmsg, FD: r.fd, Addr: m.Addr(), Len: 1, OpFlags: unix.MSG_DONTWAIT | unix.MSG_NOSIGNAL,
 		UserData: userData(codeSend, uint32(i))}
-	if d.copies.Code != "" || t.copying || r.handle.Copies || t.total-t.taken < zeroCopyFrom {
-		e.Opcode = sys.UringOpSendmsg
+	if t.zeroCopy = d.copies.Code == "" && !t.copying && !r.handle.Copies && t.total-t.taken >= zeroCopyFrom; t.zeroCopy {
+		e.Opcode = sys.UringOpSendmsgZC
 	}
 	if !whole && r.kind == ring.KindDatagram {
-		// Too many pieces for one datagram. The entry cannot be given back, so it sends to nowhere.
+		// Too many pieces for one datagram. The entry cannot be given back, so it becomes a cancellation of nothing.
 		*e = sys.SQE{Opcode: sys.UringOpAsyncCancel, FD: -1, Addr: userData(codeIgnore, 0), UserData: userData(codeIgnore, 0)}
 		d.finishSend(nil, i, unix.EMSGSIZE)
 		return
@@ -189,10 +190,11 @@ func (d *Driver) onSendResult(k *ring.Sink, c *sys.CQE) {
 	d.rearmOrDetach(k, r)
 }
 
-// retriesByCopy reports whether a failed zero-copy send is to be made again with a copy. Where the reason lies beyond the one packet, all
-// sends are copied from then on, and Why has the reason.
+// retriesByCopy reports whether a send that failed is to be made again with a copy: a zero-copy one, for a reason that a copy does not meet.
+// Where the reason lies beyond the one packet, all sends are copied from then on, and Why has the reason. Zero-copy sends that are under way by
+// then fail for the same reason, and each of them is made again.
 func (d *Driver) retriesByCopy(t *send, e syscall.Errno) bool {
-	if t.copying || d.copies.Code != "" {
+	if !t.zeroCopy {
 		return false
 	}
 	switch e {
@@ -201,14 +203,17 @@ func (d *Driver) retriesByCopy(t *send, e syscall.Errno) bool {
 		t.copying = true
 		return true
 	case unix.EOPNOTSUPP, unix.ENOMEM:
-		d.copies = ring.Reason{Code: CodeNoZeroCopy, Text: fmt.Sprintf(
-			"sends are copied since the kernel refused a zero-copy one of %d bytes: %v (RLIMIT_MEMLOCK %s)", t.total, e, memlock())}
+		if d.copies.Code == "" {
+			d.copies = ring.Reason{Code: CodeNoZeroCopy, Text: fmt.Sprintf(
+				"sends are copied since the kernel refused a zero-copy one of %d bytes: %v (RLIMIT_MEMLOCK %s)", t.total, e, memlock())}
+		}
 		return true
 	}
 	return false
 }
 
-// holdSend puts a send at the end of its socket's list; submitSends tries it again.
+// holdSend puts a send at the end of its socket's list; submitSends tries it again. A stream's list is empty then, because it has one send under
+// way at a time. Results of datagrams come in the order of the sends, so the end keeps it.
 func (d *Driver) holdSend(r *record, i int32) {
 	d.sends[i].next = none
 	if r.head == none {
@@ -269,14 +274,13 @@ func (d *Driver) postpone(r *record) {
 	}
 }
 
-// preparePostponed prepares the sends of the sockets that postpone has listed.
+// preparePostponed prepares the sends of the sockets that postpone has listed. A socket that finds no room again is listed for the next time.
 func (d *Driver) preparePostponed() {
 	n := len(d.postponed)
-	for _, r := range d.postponed[:n] {
-		r.postponed = false
-	}
 	for j := range n {
-		d.submitSends(d.postponed[j])
+		r := d.postponed[j]
+		r.postponed = false
+		d.submitSends(r)
 	}
 	d.postponed = d.postponed[:copy(d.postponed, d.postponed[n:])]
 }

@@ -26,7 +26,8 @@ const (
 	CodeNoZeroCopy   = "uring.no_zero_copy"  // the kernel refused a zero-copy send; sends are copied
 )
 
-// Sizes of the queues. The completion queue holds what one io_uring_enter can bring (660 were seen from 20 sockets).
+// Sizes of the queues. The completion queue holds what one io_uring_enter can bring (660 were seen from 20 sockets). The kernel refuses a
+// submission queue that is longer than the completion queue.
 const (
 	minEntries  = 256
 	maxEntries  = 4096
@@ -120,10 +121,11 @@ func (d *Driver) init() (err error) {
 	return fmt.Errorf("uring: new driver: %w", err)
 }
 
-// newUring makes an instance in the one form that the driver is written for.
+// newUring makes an instance in the one form that the driver is written for; doc.go says why. SUBMIT_ALL: an operation that the kernel refuses
+// does not keep back those behind it.
 func newUring(entries int) (*sys.Uring, error) {
 	p := sys.UringParams{
-		Flags: sys.UringSetupCQSize | sys.UringSetupClamp | sys.UringSetupDisabled | sys.UringSetupSubmitAll |
+		Flags: sys.UringSetupCQSize | sys.UringSetupDisabled | sys.UringSetupSubmitAll |
 			sys.UringSetupSingleIssuer | sys.UringSetupDeferTaskrun | sys.UringSetupTaskrunFlag | sys.UringSetupNoSQArray,
 		CQEntries: completions,
 	}

@@ -29,7 +29,7 @@ type record struct {
 	peerDone     bool      // the peer is done sending: a one-shot poll would fire for that at once
 	unix         bool      // a unix-domain connection
 	readsByPoll  bool      // received by poll and read, see readPolled; as it was last armed
-	starved      bool      // stopped because there was no buffer
+	starved      bool      // stopped because there was no buffer; reportReset asks, for streams
 	endSeen      bool      // the poll of watchReset has reported an end that reportReset has not handled yet
 	failed       bool      // the connection's end was reported
 	detaching    bool
@@ -63,14 +63,15 @@ func (d *Driver) Attach(s *ring.Socket) error {
 			return fmt.Errorf("uring: attach: address family of descriptor %d: %w", h.Conn, err)
 		}
 	}
-	if err := d.ensureBuffers(h); err != nil {
+	unixStream := h.Kind == ring.KindStream && s.Unix()
+	if err := d.ensureBuffers(h, unixStream); err != nil {
 		return err
 	}
 	for int(h.Slot) >= len(d.records) {
 		d.records = append(d.records, &record{})
 	}
 	*d.records[h.Slot] = record{socket: s, handle: h, slot: h.Slot, gen: h.Gen, fd: int32(h.Conn), kind: h.Kind, class: h.Class,
-		family: family, unix: h.Kind == ring.KindStream && s.Unix(), head: none, tail: none, newest: none}
+		family: family, unix: unixStream, head: none, tail: none, newest: none}
 	d.addConnection(d.records[h.Slot])
 	return nil
 }
@@ -94,7 +95,8 @@ func (d *Driver) SetReceiving(s *ring.Socket, on bool) error {
 		return err
 	}
 	if on {
-		if err := d.ensureBuffers(r.handle); err != nil {
+		// The class may have changed since Attach.
+		if err := d.ensureBuffers(r.handle, r.unix); err != nil {
 			return err
 		}
 	}
@@ -114,9 +116,14 @@ func (d *Driver) SetReceiving(s *ring.Socket, on bool) error {
 	return d.enter(0)
 }
 
-// ensureBuffers registers the group of buffers that a socket is received into, if this is its first socket.
-func (d *Driver) ensureBuffers(h *ring.Handle) error {
-	if h.Kind == ring.KindListener || h.Kind == ring.KindStream && h.Class == buffers.Large {
+// isReadByPoll reports whether a socket is received by poll and read, not by multishot: see readPolled.
+func isReadByPoll(h *ring.Handle, isUnix bool) bool {
+	return isUnix || h.Kind == ring.KindStream && h.Class == buffers.Large
+}
+
+// ensureBuffers registers the group of buffers that the multishot of a socket receives into, if this is the group's first socket.
+func (d *Driver) ensureBuffers(h *ring.Handle, isUnix bool) error {
+	if h.Kind == ring.KindListener || isReadByPoll(h, isUnix) {
 		return nil
 	}
 	return d.openGroup(h.Class)
@@ -149,15 +156,13 @@ func (d *Driver) arm(r *record) {
 		return
 	}
 	// The class may have changed since the last time.
-	if r.readsByPoll = r.unix || r.kind == ring.KindStream && r.handle.Class == buffers.Large; r.readsByPoll {
-		if r.ops&opReadable == 0 { // else pollHot has armed one before the ring slept, which is still armed
+	if r.readsByPoll = isReadByPoll(r.handle, r.unix); r.readsByPoll {
+		if r.ops&opReadable == 0 { // else one is still armed: pollHot's before the ring slept, or one from before the socket was stopped
 			d.pollReadable(r)
 		}
 		return
 	}
-	if r.kind == ring.KindStream {
-		d.watchReset(r)
-	}
+	d.watchReset(r)
 	r.class = r.handle.Class
 	e := sys.SQE{FD: r.fd, UserData: r.userData(r.receiveCode())}
 	switch r.kind {
@@ -187,7 +192,8 @@ func (r *record) receiveCode() code {
 }
 
 // watchReset polls for the end of a stream that is not read, which would go unnoticed, or that is read by multishot, which can miss a reset (see
-// onEndPoll). Multishot, because a one-shot poll fires at once when the peer is half closed; once armed it stays.
+// onEndPoll). It asks for no events: the kernel reports errors and hang-ups unasked. Multishot, because a one-shot poll fires at once when the
+// peer is half closed; once armed it stays.
 func (d *Driver) watchReset(r *record) {
 	if r.kind != ring.KindStream || r.failed || r.detaching || r.ops&opReset != 0 {
 		return
