@@ -21,7 +21,7 @@ func (r *record) wantedEvents() uint32 {
 	if r.notify || r.sending {
 		w |= unix.EPOLLOUT
 	}
-	if w == 0 && !(r.unshared && r.wantsRead) {
+	if w == 0 && !(r.unshared && r.wantsRead) { // an unshared socket is read on every turn, and finds its errors so
 		// Errors and hang-ups cannot be masked. Both may last, and FD must not stay readable for them: report them once.
 		return unix.EPOLLET
 	}

@@ -139,7 +139,7 @@ func (d *driver) failStream(k *ring.Sink, r *record, e syscall.Errno) {
 	}
 }
 
-// accept takes connections off the listener's queue.
+// accept takes connections off the listener's queue. It does not ask for room: a connection for which there is none waits with the core.
 func (d *driver) accept(k *ring.Sink, r *record) {
 	l := r.s
 	for range acceptTurns {

@@ -131,7 +131,7 @@ func (d *driver) onWritable(k *ring.Sink, r *record, ev uint32) {
 // onTrouble handles an error or hang-up of a socket that is not being read.
 func (d *driver) onTrouble(k *ring.Sink, r *record, ev uint32) {
 	switch {
-	case r.kind == ring.KindListener:
+	case r.kind == ring.KindListener: // accept finds the error, when SetReceiving has it go on
 	case r.kind == ring.KindDatagram:
 		if e := socketError(r); e != 0 {
 			k.Failed(r.s, e)

@@ -190,7 +190,8 @@ func (d *driver) reportSent(k *ring.Sink) {
 		if x.e == 0 {
 			continue
 		}
-		// A stream whose send failed is at its end, and the kernel has no error left to show for it.
+		// A stream whose send failed is at its end, and the kernel has no error left to show for it: epoll may report nothing. What was
+		// received before is read now, as after a hang-up, and then sendError is reported.
 		if r := d.table.of(x.s); r != nil && r.sendError != 0 && !r.failed {
 			d.handleEvents(k, r, unix.EPOLLHUP)
 		}
