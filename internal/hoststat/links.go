@@ -1,6 +1,7 @@
 package hoststat
 
 import (
+	"errors"
 	"fmt"
 	"syscall"
 
@@ -47,9 +48,24 @@ func OpenLinks() (*Links, error) {
 // Close ends it.
 func (l *Links) Close() error { return unix.Close(l.fd) }
 
-// list compares all interfaces with what is known, and calls changed for each difference. It makes a socket in the calling thread's namespace.
+// mostLists is how often the list of interfaces is asked for while they change.
+const mostLists = 10
+
+// Interfaces lists the interfaces of the calling thread's network namespace. It asks again if they have changed meanwhile. Of interfaces that
+// never cease to change it returns the last list, in which some may be missing.
+func Interfaces() (list []netlink.Link, err error) {
+	for range mostLists {
+		if list, err = netlink.LinkList(); !errors.Is(err, netlink.ErrDumpInterrupted) {
+			return list, err
+		}
+	}
+	return list, nil
+}
+
+// list compares all interfaces with what is known, and calls changed for each difference. An interface that is missing in the list comes with a
+// notification: the socket has subscribed before.
 func (l *Links) list(changed func(what string)) error {
-	all, err := netlink.LinkList()
+	all, err := Interfaces()
 	if err != nil {
 		return err
 	}

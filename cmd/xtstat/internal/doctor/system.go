@@ -3,6 +3,7 @@ package doctor
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -15,6 +16,8 @@ import (
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/internal/hoststat"
 )
 
 // This is the machine that the program runs on, as the network namespace of the calling thread shows it.
@@ -70,7 +73,7 @@ func kernelClock() (time.Duration, bool, error) {
 
 // interfaces lists the interfaces of the namespace.
 func interfaces() ([]Interface, error) {
-	links, err := netlink.LinkList()
+	links, err := hoststat.Interfaces()
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +98,7 @@ func interfaces() ([]Interface, error) {
 			i.XDP = fmt.Sprintf("%s, program %d", [...]string{"none", "native", "generic", "on the card", "several"}[x.AttachMode%5], x.ProgId)
 		}
 		addresses, err := netlink.AddrList(l, netlink.FAMILY_V4)
-		if err != nil {
+		if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) { // interrupted: addresses of some interface are changing
 			return nil, err
 		}
 		for _, x := range addresses {
