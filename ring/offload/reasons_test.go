@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/socketxtreme/socketxtreme/stats"
 )
 
 // Every reason that an offloaded socket can have is in docs/offload.md, by its code; and what the documents name, there is.
@@ -58,6 +60,11 @@ func TestReasonsAreDocumented(t *testing.T) {
 		}
 	}
 	require.Greater(t, rows, 60)
+	for _, s := range stats.Sections() { // what xtstat prints: "ring.packets"
+		for _, c := range s.Counters {
+			literal[s.Name+"."+c.Name] = true
+		}
+	}
 	pages, err := filepath.Glob("../../docs/*.md")
 	require.NoError(t, err)
 	code := regexp.MustCompile(`\b((?:link|offload|ring|route|xdp|checksum|stamp|mcast|rule|setting)\.[a-z][a-z_0-9]+)\b`)
