@@ -23,8 +23,9 @@ func (s *Socket) SetQuickAck(on bool) error {
 }
 
 // SetKeepAlive probes an idle peer after idle, then every interval, and gives it up after count probes without answer: the
-// socket ends with ETIMEDOUT. idle 0 turns probing off; interval and count 0 keep the kernel's. Times are whole seconds, 1 s to
-// 32,767 s; count is 1 to 127.
+// socket ends with ETIMEDOUT. idle 0 turns probing off; interval and count 0 keep what the socket has, at first
+// the kernel's defaults; with our own TCP 75 s and 9. Times are 1 s to 32,767 s, fractions of a second are cut off;
+// count is 1 to 127.
 func (s *Socket) SetKeepAlive(idle, interval time.Duration, count int) error {
 	if err := s.mayUse("set keepalive"); err != nil {
 		return err
