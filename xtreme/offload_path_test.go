@@ -152,3 +152,19 @@ func TestIdleKernelRingIsPassedOver(t *testing.T) {
 	_ = w.dial(l.LocalAddr())
 	w.accept(l)
 }
+
+// The path of a closed connection of the kernel's on an offloaded ring is still the kernel's.
+func TestPathOfAClosedConnectionOfTheKernel(t *testing.T) {
+	w := newTCPCabled(t, unchanged)
+	l := w.listenTCP(w.world, w.at(0))
+	local, err := w.poller.DialTCP(l.LocalAddr(), xtreme.DialConfig{})
+	w.NoError(err)
+	w.event(local, xtreme.EventOut)
+	c := w.accept(l)
+	w.Equal("kernel", c.Path().Tier)
+	w.NoError(c.Close())
+	w.Equal("kernel", c.Path().Tier, "closing: %s", c.Path().Explain())
+	w.event(c, xtreme.EventClosed)
+	w.Equal("kernel", c.Path().Tier, "closed: %s", c.Path().Explain())
+	w.close(local)
+}
