@@ -28,6 +28,12 @@ func (d *driver) Path(s *ring.Socket) ring.Path {
 	switch {
 	case d.hasStream(s) && e != nil && e.viaKernel:
 		return d.kernelStreamPath(e)
+	case d.hasStream(s) && e == nil && isKernels(s): // closed: why the kernel had it is forgotten
+		p := ring.Path{Tier: ring.TierKernel, Kind: d.Kind()}
+		if d.viaKernel.Driver != nil {
+			p.Kind = d.viaKernel.Kind()
+		}
+		return p
 	case d.hasStream(s):
 		return d.streamPath(s)
 	}
