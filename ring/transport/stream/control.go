@@ -148,7 +148,10 @@ func (t *Transport) begin(s *ring.Socket, local, remote netip.AddrPort) error {
 	}
 	d.Path = x.path()
 	id, err := t.table.Connect(now, d)
-	if err != nil {
+	switch {
+	case errors.Is(err, tcp.ErrInUse): // the same two addresses are connected, or in TIME-WAIT
+		return syscall.EADDRNOTAVAIL
+	case err != nil:
 		return errnoOf(err)
 	}
 	at, _ := t.table.Endpoints(id)
