@@ -75,6 +75,8 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 		case r.Skipped != "":
 			fmt.Fprintf(errs, "xtreset: %s: left as it is: %s\n", r.File, r.Skipped)
 			code = 1
+		case r.Gone:
+			fmt.Fprintf(out, "process %d: %d connections, which ended with their network namespace\n", r.Process, r.Flows)
 		default:
 			fmt.Fprintf(out, "process %d: %d connections, %d reset, %d unanswered\n", r.Process, r.Flows, r.Reset, r.Unanswered)
 			if r.Unanswered > 0 {

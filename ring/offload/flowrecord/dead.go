@@ -20,6 +20,7 @@ type Result struct {
 	Flows      int    // connections that it had
 	Reset      int    // of which the peer has none any more: it said so
 	Unanswered int    // whose peer said nothing in time
+	Gone       bool   // its network namespace is gone, and the connections with it
 	Skipped    string // why the record was left as it is; empty otherwise
 }
 
@@ -27,7 +28,8 @@ type Result struct {
 const most = 2 * time.Second
 
 // ResetDead resets the peers of all records whose process has ended, and removes those records. It waits at most two seconds for answers.
-// Records of live processes are left alone. It must be called in the network namespace of the processes, before claims are made.
+// Records of live processes are left alone. It must be called in the network namespace of the processes, before claims are made. Records of
+// network namespaces that are gone are removed, where the kernel tells (Linux 6.18).
 func ResetDead(ctx context.Context, c Config) (results []Result, err error) {
 	c.defaults()
 	entries, err := os.ReadDir(c.Dir)
@@ -38,7 +40,9 @@ func ResetDead(ctx context.Context, c Config) (results []Result, err error) {
 		return nil, fmt.Errorf("flowrecord: %w", cure(err))
 	}
 	var dead []*deadRecord
+	var removed error // of records of namespaces that are gone
 	defer func() {
+		err = errors.Join(err, removed)
 		for _, d := range dead {
 			_ = d.file.Close()
 		}
@@ -57,6 +61,9 @@ func ResetDead(ctx context.Context, c Config) (results []Result, err error) {
 			results = append(results, Result{File: path, Skipped: cure(err).Error()})
 		case why != "":
 			results = append(results, Result{File: path, Skipped: why})
+		case d != nil && d.isGone:
+			results = append(results, Result{File: path, Process: d.process, Flows: d.flows(), Gone: true})
+			removed = errors.Join(removed, os.Remove(path), d.file.Close())
 		case d != nil:
 			dead = append(dead, d)
 		}
@@ -129,6 +136,17 @@ type deadRecord struct {
 	path    string
 	process int
 	slots   []slot
+	isGone  bool // its network namespace is gone
+}
+
+// flows counts the connections.
+func (d *deadRecord) flows() (n int) {
+	for i := range d.slots {
+		if d.slots[i].ports != 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // openDead opens, locks and reads a record whose process has ended. It returns nil for one whose process lives or that was removed meanwhile;
@@ -175,11 +193,12 @@ func openDead(path string) (_ *deadRecord, why string, err error) {
 	if err != nil {
 		return nil, "", err
 	}
-	if h.netns != ns {
+	isGone := h.netns != ns && h.handle.isGone()
+	if h.netns != ns && !isGone {
 		return nil, fmt.Sprintf("of another network namespace (net:[%d])", h.netns), nil
 	}
 	keep = true
-	return &deadRecord{f, path, int(h.pid), slots}, "", nil
+	return &deadRecord{f, path, int(h.pid), slots, isGone}, "", nil
 }
 
 // removeUnfinished removes a file that is older than a minute and still has the prefix of one that is being made: its process ended within

@@ -54,7 +54,7 @@ func TestRecordOfANamespaceThatIsGone(t *testing.T) {
 		}
 	}
 	require.Len(t, results, 1)
-	require.Equal(t, []int{process.Process.Pid, 2}, []int{results[0].Process, results[0].Flows})
+	require.Equal(t, Result{File: results[0].File, Process: process.Process.Pid, Flows: 2, Gone: true}, results[0])
 }
 
 // away is a process with a record in a network namespace of its own.

@@ -61,6 +61,7 @@ type header struct {
 	capacity uint32
 	pid      uint32
 	netns    uint64 // inode of the network namespace
+	handle   namespaceHandle
 }
 
 // Record is the connections of one ring. It belongs to one goroutine.
@@ -112,7 +113,7 @@ func Create(c Config) (_ *Record, err error) {
 		return nil, err
 	}
 	h, slots := layout(r.bytes)
-	*h = header{capacity: uint32(c.Flows), pid: uint32(os.Getpid()), netns: ns}
+	*h = header{capacity: uint32(c.Flows), pid: uint32(os.Getpid()), netns: ns, handle: currentNamespace()}
 	copy(h.magic[:], magic)
 	r.slots = slots
 	// The file has its name only once it is locked: a reader never finds one that looks as if its process were gone.

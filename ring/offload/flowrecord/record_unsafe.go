@@ -19,5 +19,5 @@ func layout(b []byte) (*header, []slot) {
 // The sizes are those of the file.
 var (
 	_ [slotBytes]byte   = [unsafe.Sizeof(slot{})]byte{}
-	_ [headerBytes]byte = [unsafe.Sizeof(header{}) + 40]byte{}
+	_ [headerBytes]byte = [unsafe.Sizeof(header{}) + 16]byte{}
 )
