@@ -44,17 +44,19 @@ var kernelAlone = map[string]string{
 	"no allocation on the path":                           kernelPeer,
 }
 
-// What a case needs of the kernel; see Backend.Has.
+// What a case needs of the kernel; see Backend.Has. Why the TCP of our own stack does not have it, and which test holds what it has instead:
 const (
-	sendfile     = "sendfile(2)"
-	unixNames    = "unix-domain names"
-	adoption     = "adopting a descriptor"
+	sendfile  = "sendfile(2)"       // the kernel gives pages of its cache to its own TCP alone
+	unixNames = "unix-domain names" // no link carries them
+	adoption  = "adopting a descriptor"
+	// A descriptor is a connection of the kernel's, with options that nobody can ask for: the kernel ring beside adopts it. A connection of the
+	// stack that another ring accepted is adopted by its number: TestStreamContractOverAnotherRingsQueue of ring/offload.
 	AcceptAway   = "AcceptTo, which lets a connection go"
-	otherOwner   = "another owner that polls kernel sockets"
-	kernelPacing = "pacing by the kernel (SO_MAX_PACING_RATE)"
+	otherOwner   = "another owner that polls kernel sockets"   // TestAcceptedTCPGoesToAnotherPoller of xtreme
+	kernelPacing = "pacing by the kernel (SO_MAX_PACING_RATE)" // our own TCP has no pacing: the call is refused, see refusals
 	KeepAlive    = "keepalive probes"
-	descriptors  = "a descriptor for each connection"
-	kernelPeer   = "a peer that sends by plain system calls"
+	descriptors  = "a descriptor for each connection"        // those of the stack have none: TestAcceptWithoutDescriptors of ring/offload
+	kernelPeer   = "a peer that sends by plain system calls" // TestStreamsAllocateNothing of ring/offload, with a stack at both ends
 )
 
 // refusals are the calls that only the kernel's sockets answer, by what they need. Descriptors, other owners and peers have none: nothing asks
