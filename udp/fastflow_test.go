@@ -87,6 +87,24 @@ func TestNoFastFlow(t *testing.T) {
 	w.False(ok)
 }
 
+// A member of the group that does not read is a second socket: its datagrams go to its backlog, and it has all that come after it reads again.
+func TestNoFastFlowBesideABacklog(t *testing.T) {
+	w := newWorld(t)
+	a, b := w.Socket(udp.Endpoint{Local: grp}), w.Socket(udp.Endpoint{Local: grp})
+	w.NoError(w.UDP.Join(w.Now, a, grp, iface, none4))
+	w.NoError(w.UDP.Join(w.Now, b, grp, iface, none4))
+	w.UDP.StopDelivery(b)
+	frame := iptest.From(peer, grp, "x")
+	w.Len(w.In(frame), 1, "the other is in the backlog")
+	_, _, ok := w.matches(frame)
+	w.False(ok)
+	for w.UDP.NextBacklogged(b) {
+	}
+	w.True(w.UDP.StartDelivery(b))
+	_, _, ok = w.matches(frame)
+	w.False(ok)
+}
+
 // What changes between two datagrams of a flow makes it stale, or keeps frames from matching.
 func TestFastFlowsBecomeStale(t *testing.T) {
 	second := wire.Addr{10, 0, 0, 77}
