@@ -61,7 +61,7 @@ func (u *Protocol) lookUp(p *ip.Parsed) {
 }
 
 // deliverDatagram verifies datagram n of the burst and delivers it to the sockets that lookUp has found, or drops and counts it. If it is the
-// first of the burst and went to one socket, its flow is remembered for the fast path.
+// first of the burst, and of one socket that had it at once, its flow is remembered for the fast path.
 func (u *Protocol) deliverDatagram(now clock.Time, b *ip.Burst, n int) {
 	p, f := &b.Packets[n], &b.Frames[n]
 	_, payload, partial, drop := Parse(p.IPv4(), p.Payload(), b.Checksum)
@@ -90,7 +90,8 @@ func (u *Protocol) deliverDatagram(now clock.Time, b *ip.Burst, n int) {
 			u.deliver(id, f, &p.Flow, payload, off, before)
 		}
 	}
-	if n == 0 && u.snapshot == nil && len(u.deliveries) == before+1 {
+	one := p.To == ip.AddressLocal || p.Count == 1 // of several, those that do not read have it in their backlogs
+	if n == 0 && u.snapshot == nil && one && len(u.deliveries) == before+1 {
 		u.rememberFlow(b, p, u.deliveries[before].ID)
 	}
 	if len(u.deliveries) == before {
