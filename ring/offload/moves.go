@@ -3,6 +3,7 @@ package offload
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 
 	"golang.org/x/sys/unix"
@@ -78,7 +79,7 @@ type moves struct {
 	queue     []*ring.Socket // of orders, in order; those without an order any more are skipped
 	moved     map[*ring.Socket]*movedStream
 	refused   map[*ring.Socket]ring.Reason // why a connection could not move when it was tried last
-	lostSince map[int]clock.Time           // by interface
+	lostSince map[int]clock.Time           // by interface: see lostInterfaces
 	scanAt    clock.Time                   // when to look; 0: nothing is to be looked for
 	toKernel  uint64
 	toStack   uint64
@@ -218,7 +219,7 @@ func (d *driver) moveConnections(k *ring.Sink) {
 			delete(m.refused, s)
 		}
 	}
-	if len(m.queue) == 0 {
+	if len(m.queue) == 0 { // its memory begins with the sockets that were taken: they are not to be kept alive
 		m.queue = nil
 	}
 }
@@ -290,6 +291,7 @@ func (d *driver) moveToKernel(k *ring.Sink, s *ring.Socket, o moveOrder) error {
 	if err != nil {
 		return errors.Join(err, d.streams.Resume(s))
 	}
+	// Before the socket is activated: it sends at once, and must get the answers.
 	for _, x := range list {
 		if err == nil {
 			err = x.PassMoved(x.flow)
@@ -301,7 +303,7 @@ func (d *driver) moveToKernel(k *ring.Sink, s *ring.Socket, o moveOrder) error {
 	}
 	if err != nil {
 		for _, x := range list {
-			x.StopPassing(x.flow)
+			x.StopPassing(x.flow) // of one that did not pass it changes nothing
 		}
 		return errors.Join(err, c.Discard(), d.streams.Resume(s))
 	}
@@ -347,7 +349,7 @@ func (d *driver) moveToStack(k *ring.Sink, s *ring.Socket) error {
 	switch {
 	case doing.Over:
 		return repair.ErrState
-	case doing.Sending:
+	case doing.Sending: // the kernel has a part of a packet, and the inner driver the rest
 		return unix.EINPROGRESS
 	}
 	list, end, err := d.beginMove(s)
@@ -389,16 +391,7 @@ func (d *driver) moveToStack(k *ring.Sink, s *ring.Socket) error {
 // scanMoves orders the moves that interfaces and routes ask for.
 func (d *driver) scanMoves() {
 	m := &d.moves
-	if m.lostSince == nil {
-		m.lostSince = map[int]clock.Time{}
-	}
-	for _, x := range d.nics.Statuses() {
-		if since, was := m.lostSince[x.IfIndex]; x.Why.Code == "" && !x.HandedOver {
-			delete(m.lostSince, x.IfIndex)
-		} else if !was || since > d.now {
-			m.lostSince[x.IfIndex] = d.now
-		}
-	}
+	m.lostSince = d.lostInterfaces()
 	found := false
 	d.streams.EachSocket(func(s *ring.Socket) {
 		if ring.HandleOf(s).Kind == ring.KindStream && !ring.IsConnecting(s) {
@@ -423,6 +416,23 @@ func (d *driver) scanMoves() {
 	default:
 		m.scanAt = 0
 	}
+}
+
+// lostInterfaces are the interfaces of the ring by which it has no frames now, each with the time of the scan that found it so first. An
+// interface has several attachments if it is a bond: it is lost when they all are.
+func (d *driver) lostInterfaces() map[int]clock.Time {
+	lost, carries := map[int]clock.Time{}, map[int]bool{}
+	for _, x := range d.nics.Statuses() {
+		if x.Why.Code == "" && !x.HandedOver {
+			carries[x.IfIndex] = true
+		} else if since, was := d.moves.lostSince[x.IfIndex]; was {
+			lost[x.IfIndex] = since
+		} else {
+			lost[x.IfIndex] = d.now
+		}
+	}
+	maps.DeleteFunc(lost, func(ifIndex int, _ clock.Time) bool { return carries[ifIndex] })
+	return lost
 }
 
 // kernelRoute is the interface by which the kernel sends to a connection's peer.
