@@ -30,7 +30,7 @@ func (d *driver) Attach(s *ring.Socket) error {
 		e.reasons = append(e.reasons, noIPv6)
 	default:
 		if err := d.attachToStack(e); err != nil {
-			e.s = nil
+			e.s = nil // the slot is empty; table.add clears the rest
 			return err
 		}
 	}
@@ -154,7 +154,8 @@ func (d *driver) SetReceiving(s *ring.Socket, on bool) error {
 	return d.shadows.SetWatched(&e.watch, kernel.FD(s), e.slot, e.gen, on)
 }
 
-// NotifyWritable asks for one Writable when there is a buffer to send with; on a shadow, when the kernel has room.
+// NotifyWritable asks for one Writable when there is a buffer to send with. Where it was the kernel that had no room, the Writable comes with
+// the next turn all the same: the list of shadows does not report room for sends.
 func (d *driver) NotifyWritable(s *ring.Socket) error {
 	if d.hasStream(s) {
 		return d.notifyStreamWritable(s)
@@ -184,7 +185,7 @@ func (d *driver) Detach(s *ring.Socket) bool {
 	if e.inStack {
 		d.transport.Drop(s)
 		d.udp.Remove(d.now, e.id)
-		d.claims.ReleaseAll(&e.claims)
+		d.claims.ReleaseAll(&e.claims) // the kernel gets what comes later, for the shadow that Close closes
 		if x := d.config.Exchange; x != nil {
 			e.groups.Withdraw(x.watcher, d.keyOf(e))
 		}

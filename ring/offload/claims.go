@@ -32,7 +32,7 @@ func (d *driver) wantedExceptGroups(e *entry) steering.SocketFlows {
 		w.Remote = netip.AddrPort{}
 	}
 	if device := e.s.Device(); device != 0 {
-		w.IfIndex = d.nics.CurrentIndex(device) // also one that is none of the ring's
+		w.IfIndex = d.nics.CurrentIndex(device) // also one that is none of the ring's: then nothing is claimed
 	}
 	return w
 }

@@ -19,7 +19,7 @@ func (d *driver) openFlowRecord() *flowrecord.Record {
 		d.unrecorded = ring.Reason{Code: "tcp.no_record", Text: fmt.Sprintf("idle peers are not reset when a process of the program is killed: %v", err)}
 	}
 	if _, err := flowrecord.ResetDead(context.Background(), *c); err != nil {
-		missing(err)
+		missing(err) // the next start could not reset this one's peers either; the record is made all the same, for xtreset
 	}
 	r, err := flowrecord.Create(*c)
 	if err != nil {

@@ -224,6 +224,7 @@ func open(c Config, dc ring.DriverConfig) (*driver, error) {
 		nc.Table, nc.Ring = c.Exchange.nics, d.number
 	}
 	d.nics = nic.New(nc)
+	// From here on leave undoes what was made. Close, which closes descriptors as well, does so once they are open.
 	var err error
 	if d.ip, err = ip.New(sc); err == nil {
 		d.udp, err = udp.New(d.ip, uc)
@@ -252,7 +253,7 @@ func open(c Config, dc ring.DriverConfig) (*driver, error) {
 			return nil, errors.Join(err, d.Close())
 		}
 	}
-	if c.Host != nil {
+	if c.Host != nil { // last: the mirror's goroutine calls Wake, and Close ends it
 		d.unwatch = c.Host.Watch(func(news host.Change) {
 			if d.sleeping.Load() && (news.Tables || d.awaits(news.Neighbours)) {
 				d.Wake()
@@ -323,12 +324,12 @@ func (d *driver) Close() error {
 	if d.streams != nil {
 		d.streams.ResetAll()
 		d.streams.Output()
-		_ = d.flushLinks() // the resets leave if the links have room
-		d.streams.ReleaseClaims()
+		_ = d.flushLinks()        // the resets leave if the links have room
+		d.streams.ReleaseClaims() // while the devices, which have the claims, are open
 	}
 	d.ip.Close()
 	err := d.leave()
-	if d.streams != nil {
+	if d.streams != nil { // the links are closed: none of them reads the buffers any more
 		d.streams.ReleaseAll()
 	}
 	for _, r := range d.results { // left only if the ring gave up waiting for its sockets

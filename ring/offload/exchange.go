@@ -116,6 +116,7 @@ func (x *Exchange) enter(d *driver) error {
 // leave removes a driver that has no attachment any more, with what others know of its sockets. The goroutine that owns d calls it, or any one
 // before the first Poll.
 func (x *Exchange) leave(d *driver) {
+	// First the tables by which other rings choose this one, then the queues in which they put what they chose it for.
 	x.tcpRings.And(^uint64(1 << d.number))
 	x.flows.RemoveTable(d.number)
 	x.directory.RemoveStack(d.number)

@@ -15,6 +15,7 @@ func Facts(l host.Link, addrs ...netip.Prefix) (f host.Facts) {
 	hop := []host.NextHop{{Interface: l.Index, Weight: 1}}
 	f.Links = []host.Link{l}
 	for i, p := range addrs {
+		// The broadcast address: all bits behind the prefix are set. A kernel calls a later address of the same subnet secondary.
 		last := binary.BigEndian.AppendUint32(nil, uint32Of(p.Masked().Addr())|uint32(1<<(32-p.Bits())-1))
 		all, _ := netip.AddrFromSlice(last)
 		f.Addresses = append(f.Addresses, host.Address{Interface: l.Index, Local: p.Addr(), Prefix: p.Masked(), Broadcast: all,

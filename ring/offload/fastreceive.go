@@ -38,14 +38,14 @@ func (d *driver) receiveFast(k *ring.Sink, i int, frames []link.Frame) int {
 			return n
 		}
 		e := d.table.find(uint32(x.Owner), uint32(x.Owner>>32))
-		if e == nil || e.stamped {
+		if e == nil || e.stamped { // closed in this burst, or it wants a stamp, which deliver finds: m has none
 			return n
 		}
 		m := &d.fast[x.Slot]
 		if m.flow != x.Flow {
 			m.set(&x.Flow)
 		}
-		if !k.Frame(e.s, p, udp.FastOffset, length, &m.Meta) {
+		if !k.Frame(e.s, p, udp.FastOffset, length, &m.Meta) { // a callback, a queue, a limit: Sink.Datagram handles them
 			return n
 		}
 		d.udp.CountFast()

@@ -12,7 +12,7 @@ func (d *driver) pollHandoff(k *ring.Sink) {
 	first, queues := d.handoff.Poll()
 	for i := range queues {
 		q := queues[(first+i)%len(queues)]
-		if q.IsReady() && !d.shadows.LinksWait() {
+		if q.IsReady() && !d.shadows.LinksWait() { // as for the links: the kernel may have older datagrams of a new flow
 			d.receiveHandoff(k, q)
 		}
 	}
@@ -36,7 +36,7 @@ func (d *driver) WakeOwner() { d.wakeOwner() }
 
 // wakeOwner wakes the driver if it sleeps: another ring or a job has something for it. Any goroutine.
 func (d *driver) wakeOwner() {
-	if d.sleeping.Load() && d.sleeping.CompareAndSwap(true, false) {
+	if d.sleeping.Load() && d.sleeping.CompareAndSwap(true, false) { // the swap: one of several wakers makes the system call
 		d.Wake()
 	}
 }

@@ -37,9 +37,7 @@ func NewKernelPorts(h *host.Host) *KernelPorts {
 
 // Open makes a socket of the kernel's; what the stack does not carry is refused with a reason.
 func (n *KernelPorts) Open(kind ring.SocketKind, family ring.Family, c *ring.Config) (ring.Conn, error) {
-	switch {
-	case kind == ring.KindDatagram:
-	case family == ring.UnixDomain:
+	if kind != ring.KindDatagram && family == ring.UnixDomain {
 		return 0, noTCP()
 	}
 	return n.Transport.Open(kind, family, c)
@@ -47,7 +45,7 @@ func (n *KernelPorts) Open(kind ring.SocketKind, family ring.Family, c *ring.Con
 
 // TakeOver refuses connections that the kernel has. What another ring of the stack has accepted moves when it is on the ring.
 func (n *KernelPorts) TakeOver(s *ring.Socket) (time.Duration, func(), error) {
-	if ring.HandleOf(s).Conn >= stream.TransitBase {
+	if ring.HandleOf(s).Conn >= stream.TransitBase { // -1: no linger time is to be set
 		return -1, func() {}, nil
 	}
 	if ring.HandleOf(s).Kind != ring.KindDatagram {
@@ -114,15 +112,14 @@ func (n *KernelPorts) Connect(s *ring.Socket, remote netip.AddrPort) (netip.Addr
 		return local, refused.Errno
 	}
 	switch {
-	case err != nil:
-		return local, unix.ENETUNREACH
-	case remote.Addr().IsMulticast() || w.Type == host.Broadcast:
+	case err != nil, remote.Addr().IsMulticast(), w.Type == host.Broadcast: // as tcp_v4_connect
 		return local, unix.ENETUNREACH
 	case w.Type == host.Local: // this host: its listeners may be the kernel's
 		return n.connectInKernel(s, remote)
 	case local.Port() == 0:
 		return n.Bind(s, netip.AddrPortFrom(w.Source, 0))
 	}
+	// The socket below stays bound as it is, if to a wildcard: that reserves the port too.
 	return netip.AddrPortFrom(w.Source, local.Port()), nil
 }
 

@@ -38,11 +38,12 @@ func AddInterface(drv ring.Driver, i nic.Interface) error {
 	}
 	d.shadows.LookSoon()
 	d.shadows.Claimed() // what the kernel had of the flows is older
-	d.turn |= clockMask // the next turn reads the clock
+	d.turn |= clockMask // the next turn reads the clock, and looks whether to check the attachments
 	return nil
 }
 
-// interfaceOf describes a link to the IP stack.
+// interfaceOf describes a link to the IP stack. A link and the child links that send by it are one wire there: its number is the place of that
+// link, plus one, because 0 is none.
 func interfaceOf(l *nic.Link) ip.Interface {
 	return ip.Interface{Index: l.IfIndex, MAC: wire.MAC(l.MAC), VLAN: l.VLAN, MTU: l.MTU, Checksum: l.Checksum, Member: memberOf[l.Role],
 		Wire: l.Base + 1}
@@ -62,7 +63,7 @@ func (d attachments) LinkAdded(place int, l *nic.Link) error {
 		d.links = append(d.links, Link{})
 		d.flushFailed, d.heldBack = append(d.flushFailed, false), append(d.heldBack, false)
 		d.former = append(d.former, formerCounts{})
-	} else if err := in.Validate(); err != nil {
+	} else if err := in.Validate(); err != nil { // AddInterface does it for a new place
 		return fmt.Errorf("offload: %s: %w", l.Link.Info().Name, err)
 	}
 	if l.Fresh {
@@ -73,7 +74,7 @@ func (d attachments) LinkAdded(place int, l *nic.Link) error {
 	x.tap.Close()
 	x.tap = d.config.Record.Tap(l.Link, d.pool)
 	d.flushFailed[place], d.heldBack[place] = false, false
-	d.ip.Renew(place, in)
+	d.ip.Renew(place, in)                           // also marks a place up that LinkRemoved has marked down
 	if fd := l.Link.FD(); fd >= 0 && d.linksArmed { // a VLAN's link on another's device has none; without linksArmed see armLinks
 		if e := d.list.Control(unix.EPOLL_CTL_ADD, fd, unix.EPOLLIN, linkKey+uint32(place), 0); e != 0 {
 			x.Link = absentFor(l.Link)

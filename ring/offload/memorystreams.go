@@ -40,7 +40,7 @@ func (n *MemoryHost) Accept(_, _ *ring.Socket) netip.AddrPort { return netip.Add
 
 // TakeOver refuses descriptors: there is no kernel. What another ring of the stack has accepted moves when it is on the ring.
 func (n *MemoryHost) TakeOver(s *ring.Socket) (time.Duration, func(), error) {
-	if ring.HandleOf(s).Conn >= stream.TransitBase {
+	if ring.HandleOf(s).Conn >= stream.TransitBase { // -1: no linger time is to be set
 		return -1, func() {}, nil
 	}
 	return 0, func() {}, &ring.FeatureError{Feature: "a descriptor of the kernel's, where the sockets are not", Code: "offload.no_kernel"}

@@ -28,7 +28,7 @@ func (d *driver) Reap(k *ring.Sink) error {
 	d.turn++
 	d.inTurn = true
 	d.ip.Refresh()
-	if len(d.udp.Deliveries()) > 0 { // of Pull
+	if len(d.udp.Deliveries()) > 0 { // Pull took them between two turns: they are older than all else
 		d.deliver(k)
 	}
 	if d.long = d.realClock && (d.long || d.turn&gapMask == 0) && d.gap.Long(); d.long || d.turn&clockMask == 0 {
@@ -47,13 +47,13 @@ func (d *driver) Reap(k *ring.Sink) error {
 	if len(d.results) > 0 {
 		d.reportResults(k)
 	}
-	if len(d.waiters) > 0 {
+	if len(d.waiters) > 0 { // after complete, which frees buffers
 		d.reportWritable(k)
 	}
-	if len(d.resumed) > 0 {
+	if len(d.resumed) > 0 { // before the shadows and the links: a backlog is older
 		d.deliverBacklogs(k)
 	}
-	if d.streams != nil && d.streams.HasFacts() {
+	if d.streams != nil && d.streams.HasFacts() { // of timers, of Pull, and those for which the last turn had no room
 		d.streams.Report(k)
 	}
 	read := d.shadows.IsDue(d.turn, d.idle, d.long, d.now) && !d.shadowsTookAll
@@ -69,19 +69,21 @@ func (d *driver) Reap(k *ring.Sink) error {
 	if d.config.Exchange != nil {
 		d.pollHandoff(k)
 	}
-	// Shadows that left no room for frames are not read in the next turn, so that they cannot keep the links from being read.
+	// Shadows that left no room for frames are not read in the next turn, so that they cannot keep the links from being read. The links wait
+	// while the kernel may have older datagrams of flows that were just claimed.
 	if d.shadowsTookAll = read && k.Room() == 0; !d.shadows.LinksWait() && !d.shadowsTookAll {
 		d.receive(k)
 	}
-	if d.streams != nil {
+	if d.streams != nil { // after all that takes buffers in a turn
 		d.streams.MakeRoom()
 	}
 	d.reportChanges(k)
 	if len(d.moves.queue) > 0 || d.moves.scanAt != 0 {
 		d.moveConnections(k)
 	}
-	if d.ip.Queued() > 0 && !d.coalescing.on { // answers of the stack, and of callbacks
-		d.transport.BeginFlush()
+	// Answers of the stack, and of callbacks. Only frames leave: what sockets have queued beside them leaves with the next turn.
+	if d.ip.Queued() > 0 && !d.coalescing.on {
+		d.transport.BeginFlush() // frames of sockets may be among them
 		if e := d.flushLinks(); err == nil {
 			err = e
 		}
@@ -99,7 +101,7 @@ func (d *driver) receive(k *ring.Sink) {
 		}
 		room := min(k.Room(), ip.MaxBurst)
 		if room == 0 {
-			return
+			return // the links that were not reached are the first ones of a later turn
 		}
 		n := d.links[i].Link.Receive(d.frames[:room])
 		if n == 0 {
@@ -175,7 +177,7 @@ func (d *driver) deliver(k *ring.Sink) {
 		k.Datagram(e.s, p, m)
 	}
 	d.udp.ClearDeliveries()
-	if handedOff {
+	if handedOff { // once for the burst: it may wake other rings
 		d.handoff.Publish()
 	}
 }

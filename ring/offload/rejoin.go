@@ -71,6 +71,7 @@ func (e *entry) notJoined(name string, err error) {
 // changes the stack's tables to the new index at once.
 func (d *driver) retie(e *entry, name string, old, now int, list []shadow.Tie) []shadow.Tie {
 	before := len(list)
+	// Device may be an index that the interface had before old: CurrentIndex knows them all.
 	if d.nics.CurrentIndex(e.s.Device()) == now && e.s.Device() != 0 {
 		list = append(list, shadow.DeviceTie(d.system.Kernel, e.s, now))
 	}

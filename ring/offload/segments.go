@@ -102,14 +102,14 @@ func (d segments) Input(now clock.Time, b *ip.Burst) {
 				continue
 			}
 			f, ok := flowOf(p.Flow.Target, p.Flow.Source, p.Payload())
-			if ok && f.isSyn && d.streams != nil {
+			if ok && f.isSyn && d.streams != nil { // before ringOf, which would find this ring by its TIME-WAIT
 				d.streams.GiveWay(now, p, b.Checksum)
 			}
 			if !ok {
-				continue
+				continue // Input drops and counts it
 			}
 			to := d.ringOf(&f)
-			if to == tcp.InTransit {
+			if to == tcp.InTransit { // verified before it is kept: InputCopy takes it later without its link's policy
 				if drop := stream.Verify(p, b.Checksum); drop != wire.Accept {
 					d.ip.Drops()[drop]++
 					b.Release(n)
@@ -202,7 +202,7 @@ func (d *driver) ringOf(f *segmentFlow) int {
 	case d.streams != nil:
 		return d.number // which answers with a reset
 	}
-	return bits.TrailingZeros64(x.tcpRings.Load()) & tcp.MaxTables
+	return bits.TrailingZeros64(x.tcpRings.Load()) & tcp.MaxTables // any that can reset the peer; of none TrailingZeros64 is 64: 0
 }
 
 // handOver verifies segment n of the burst and lends its IPv4 packet to another ring. The result is why the segment was dropped, or wire.Accept.
@@ -233,7 +233,7 @@ func (d *driver) takeSegment(now clock.Time, ifIndex int, packet []byte) {
 	}
 	if h, _, payload, drop := wire.ParseIPv4(packet); drop == wire.Accept {
 		f, ok := flowOf(h.Target(), h.Source(), payload)
-		if ok && f.isSyn {
+		if ok && f.isSyn { // as in Input
 			d.streams.GiveWayCopy(now, packet)
 		}
 		to := d.ringOf(&f)
@@ -241,7 +241,7 @@ func (d *driver) takeSegment(now clock.Time, ifIndex int, packet []byte) {
 			to = d.keep(&f, packet)
 		}
 		switch {
-		case !ok, to == d.number:
+		case !ok, to == d.number: // InputCopy takes it, or counts why not
 		case to == tcp.InTransit: // and kept
 			return
 		default:

@@ -17,7 +17,7 @@ func (d *driver) publishPort(e *entry) {
 		return
 	}
 	o, at := ring.OptionsOf(e.s), e.s.LocalAddr()
-	if !e.inStack || !o.ReusePort && !o.ReuseAddr || at.Addr().IsMulticast() {
+	if !e.inStack || !o.ReusePort && !o.ReuseAddr || at.Addr().IsMulticast() { // publishMembers does it for a group
 		d.withdrawPort(e)
 		return
 	}

@@ -96,7 +96,7 @@ func (d *driver) Arm(deadline, now clock.Time) (pending bool, err error) {
 	}
 	if next == clock.Never {
 		d.stopTimer()
-	} else if e := d.timer.Start(max(next.Sub(d.now), 1)); e != 0 {
+	} else if e := d.timer.Start(max(next.Sub(d.now), 1)); e != 0 { // 0 would stop the timer
 		return false, fmt.Errorf("offload: set deadline: %w", e)
 	} else {
 		d.timed = true
@@ -151,7 +151,7 @@ func (d *driver) flushBeforeSleep() (pending bool, err error) {
 			return false, err
 		}
 	}
-	if d.handoff != nil {
+	if d.handoff != nil { // the buffers are not to stay away from the pool during a sleep
 		d.handoff.Reclaim()
 	}
 	if d.notifyPaths || len(d.results) > 0 || d.udp.Looping() || len(d.resumed) > 0 || len(d.udp.Deliveries()) > 0 ||
@@ -205,6 +205,7 @@ func (d *driver) nextWake() clock.Time {
 			return min(next, d.now.Add(pendingSleepMax))
 		}
 	}
+	// Somebody waits for the end of a send: the link that has the frame is asked now and then.
 	if len(d.flights) > len(d.free) || d.streams != nil && d.streams.AwaitsLinks() {
 		for i := range d.links {
 			if d.links[i].Link.Unsent() > 0 {
@@ -235,7 +236,7 @@ func (d *driver) prepareSleep() (pending bool, err error) {
 			pending = true
 		}
 	}
-	if d.streams != nil && d.streams.HasRefused() {
+	if d.streams != nil && d.streams.HasRefused() { // a goroutine that refused a connection may have looked before the announcement
 		pending = true
 	}
 	if x := d.config.Exchange; x != nil {
@@ -286,7 +287,7 @@ func (d *driver) cancelSleep() {
 	}
 	d.stopTimer()
 	d.turn |= clockMask // the next turn reads the clock
-	d.idle = 0
+	d.idle = 0          // turns before the sleep say nothing of those that follow
 	d.framesAwake = 0
 	d.shadows.LookSoon()
 }

@@ -23,6 +23,7 @@ func (d *driver) hasStream(s *ring.Socket) bool {
 // attachStream gives a TCP socket to the stack, or to the kernel where the stack does not carry it.
 func (d *driver) attachStream(s *ring.Socket) error {
 	isInTransit := ring.HandleOf(s).Conn >= stream.TransitBase
+	// What is in transit is adopted from another ring of the stack; all else that is adopted is a descriptor made elsewhere.
 	if d.config.TCP == nil || ring.HandleOf(s).Adopted && !isInTransit {
 		return noTCP()
 	}

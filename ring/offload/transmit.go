@@ -258,7 +258,7 @@ func (d *driver) flushLink(i int) error {
 	if d.config.Exchange != nil && errors.Is(e, unix.ENETDOWN) {
 		d.holdBack(i)
 	}
-	if d.flushFailed[i] {
+	if d.flushFailed[i] { // it was reported when it failed first
 		return nil
 	}
 	d.nics.CheckSoon()
