@@ -112,6 +112,7 @@ func (a *Attachments) add(i Interface) error {
 		return err
 	case p.base != nil:
 		a.alignChildren(p.base)
+		// As of an attachment with links of its own, which cannot be opened without its On (describe).
 		if p.isAttached() && p.parentLost.Code != "" {
 			return errors.Join(fmt.Errorf("offload: %s: %s: %w", p.On, p.parentLost.Text, unix.ENODEV), a.removeFrom(len(a.list)-1))
 		}

@@ -140,13 +140,15 @@ func (a *Attachments) followMembers(b *bond, path *host.Path, s *host.Snapshot) 
 			continue
 		}
 		p, err := a.newAttachment(b.member(name), b)
-		if err != nil { // it is still leaving, or another ring's
+		if err != nil { // the ring's attachment to it is still leaving, which takes milliseconds, or is not the bond's
 			b.retryAt = a.now + retryFirst
 			continue
 		}
 		p.ifIndex, p.retryAt = b.ifIndex, a.now
 		p.lost = link.Reason{Code: "link.joining", Text: "member " + name + " of " + b.On + " is being opened"}
-		if err := a.events.TargetAdded(p.claimTarget()); err != nil { // the kernel keeps its flows: the bond has more than one way for a packet
+		// A member without the claims would leave to the kernel what comes by it, and other members would not: it is given up for a second, in
+		// which claims may be released.
+		if err := a.events.TargetAdded(p.claimTarget()); err != nil {
 			p.lost = reasonOf(err)
 			a.startLeaving(p)
 			b.retryAt = a.now + retryLast

@@ -27,7 +27,7 @@ func (a *Attachments) inspect(p *attachment, s *host.Snapshot) (why link.Reason,
 	n := p.nic
 	a.table.mu.Lock()
 	dev, serial, index := n.device, n.serial, n.ifIndex
-	if n.syncAddresses() != nil {
+	if n.syncAddresses() != nil { // the next check tries again
 		a.stats.AddressFailures++
 	}
 	a.table.mu.Unlock()
@@ -35,7 +35,7 @@ func (a *Attachments) inspect(p *attachment, s *host.Snapshot) (why link.Reason,
 	switch {
 	case !here, l.Index != index && serial == p.serial: // another interface has the name, and the table still has the device of the old one
 		return p.reasonDeleted(), true
-	case dev == nil, serial != p.serial:
+	case dev == nil, serial != p.serial: // another ring has noticed the loss before, and the device may be there again
 		return link.Reason{Code: "link.detached", Text: "the steering program is not on " + p.Name + " any more"}, true
 	}
 	err := dev.Check()

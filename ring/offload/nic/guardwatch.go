@@ -63,7 +63,7 @@ func (n *nic) checkGuard() bool {
 	g := openGuard(dev, nil, early)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if n.device != dev || n.guard != old || n.opening != nil {
+	if n.device != dev || n.guard != old || n.opening != nil { // lost, released or opened again meanwhile: opening has seen to the guard
 		g.discard()
 		return true
 	}

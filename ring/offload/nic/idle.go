@@ -124,7 +124,7 @@ func (a *Attachments) finishExpanding(p *attachment, o *openedQueues) {
 		p.queueRefused = reasonOf(err)
 		a.scheduleRetry(p)
 	}
-	switch p.state {
+	switch p.state { // of one that is leaving, continueLeaving closes surplus
 	case Expanding:
 		a.closeLeftovers(p, Trimming, Attached)
 	case Lost:

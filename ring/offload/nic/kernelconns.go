@@ -41,7 +41,7 @@ type passedConns struct {
 // isListened reports whether a flow is one of TCP that has connections of any peer.
 func isListened(f link.Flow) bool { return f.Protocol == link.TCP && !f.Remote.IsValid() }
 
-// listConnections asks for the kernel's connections on the ports of flows, those of loopback left out.
+// listConnections asks for the kernel's connections on the ports of flows: one port, or, where flows has several, all.
 func (t *Table) listConnections(flows []link.Flow) (list []host.Connection, err error) {
 	port, several := uint16(0), false
 	for _, f := range flows {
@@ -62,7 +62,7 @@ func (t *Table) listConnections(flows []link.Flow) (list []host.Connection, err 
 	return list, nil
 }
 
-// kernelFlows lists the connections that flows would claim.
+// kernelFlows lists the connections that flows would claim. Those with both ends on this host cross no interface.
 func kernelFlows(flows []link.Flow, list []host.Connection) (found []link.Flow) {
 	for _, f := range flows {
 		if !isListened(f) {

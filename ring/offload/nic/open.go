@@ -101,7 +101,7 @@ func (a *Attachments) finishOpening(p *attachment, o *openedQueues) {
 // scheduleRetry sets the time of the next try to open the attachment's interface: each wait is twice as long as the last, up to a second.
 func (a *Attachments) scheduleRetry(p *attachment) {
 	p.backoff = min(2*max(p.backoff, retryFirst), retryLast)
-	p.retryAt = max(a.now, a.clock()) + p.backoff
+	p.retryAt = max(a.now, a.clock()) + p.backoff // a.now is 0 until the first Check
 }
 
 // attach ends Opening: what was opened becomes the attachment's links. On an error it has none, and what was opened is closed by a job.
@@ -249,7 +249,7 @@ func (a *Attachments) startClosing(p *attachment) {
 	p.removed, p.surplus, p.dead = nil, nil, nil
 	p.job = a.Start(func() {
 		for _, l := range removed {
-			_ = l.Shut() // Retire has it too
+			_ = l.Shut() // its error is Retire's too
 		}
 		for _, q := range surplus {
 			_ = q.Close() // never carried anything
@@ -262,7 +262,7 @@ func (a *Attachments) startClosing(p *attachment) {
 			_ = l.Retire() // of a link that is gone, which is why it is closed
 			a.events.LinkClosed(l)
 		}
-		switch p.state {
+		switch p.state { // of one that is leaving the state stays: continueLeaving goes on
 		case Closing:
 			p.move(Closed)
 		case Trimming:
@@ -303,7 +303,7 @@ func (a *Attachments) closeAndRetry(p *attachment) {
 
 // startLeaving begins to remove an attachment: its claims are released, and its links leave the flat list.
 func (a *Attachments) startLeaving(p *attachment) {
-	a.events.TargetRemoved(p.claimTarget())
+	a.events.TargetRemoved(p.claimTarget()) // first, so that the kernel gets the frames that the links no longer take
 	a.removeLinks(p)
 	if p.move(Leaving) && p.job == nil && p.hasLeftovers() {
 		a.startClosing(p)

@@ -32,7 +32,8 @@ func (n *nic) awaitOpening() {
 }
 
 // open opens the interface's device, with all claims and addresses. Under the table's lock, which it gives up while the device is opened,
-// because that may wait: flows that are claimed meanwhile are added afterwards.
+// because that may wait: flows that are claimed meanwhile are added afterwards. The order of its steps is that of the table in kernelconns.go:
+// the connections of the kernel are listed once more behind the claims, for those that began between the first list and the claims.
 func (n *nic) open(p Patience) error {
 	n.opening = make(chan struct{})
 	early, old := slices.Collect(maps.Keys(n.claims)), n.guard
@@ -46,7 +47,7 @@ func (n *nic) open(p Patience) error {
 		n.table.acceptIn(g.guard, never, early...)
 		passed, unlisted = n.table.passKernel(dev, early...)
 		if err = claimEach(dev, early); err != nil {
-			n.table.acceptIn(old, 0, early...)
+			n.table.acceptIn(old, 0, early...) // the device stays lost: the kernel accepts at once, it has waited before
 			g.discard()
 			err = errors.Join(err, dev.Close())
 		} else if late, err := n.table.passKernel(dev, early...); err == nil {
@@ -90,7 +91,7 @@ func (n *nic) install(dev Device, g guarding, early, passed []link.Flow) error {
 	n.device, n.addresses, n.addressesGen = dev, nil, 0
 	n.notePassed(passed)
 	if n.guard = g.guard; g.fresh || g.guard == nil {
-		n.guarded = nil
+		n.guarded = nil // it has no address yet
 	}
 	err := n.syncAddresses()
 	had := make(map[link.Flow]bool, len(early))
@@ -98,11 +99,12 @@ func (n *nic) install(dev Device, g guarding, early, passed []link.Flow) error {
 		if had[f] = true; n.claims[f] > 0 || err != nil {
 			continue
 		}
-		if err = dev.Release(f); err == nil && g.fresh { // released meanwhile: an older guard knows
+		// Released meanwhile: a guard that the interface had already was told at once; this device and a fresh guard were not there yet.
+		if err = dev.Release(f); err == nil && g.fresh {
 			err = n.unguardFlow(f)
 		}
 	}
-	for f := range n.claims { // claimed meanwhile
+	for f := range n.claims { // claimed meanwhile: likewise
 		if err == nil && !had[f] && g.fresh {
 			err = n.guardFlow(f)
 		}
