@@ -90,6 +90,7 @@ func (t *Transport) importParcel(number ring.Conn, p *parcel) (tcp.ID, error) {
 	now := t.now()
 	settings := &p.child.Settings
 	x := t.findDestination(p.child.Local.Addr, p.child.Remote.Addr, settings.TOS, settings.TTL, p.device)
+	// Without any route for now it is adopted all the same: the route may come back, as for connections that are here already.
 	if x.errno == 0 && x.route.Kind == ip.RouteViaKernel {
 		t.transit.cancel(p)
 		return 0, &ring.FeatureError{Feature: "a connection over an interface of which the ring has no queue", Code: "tcp.no_link"}
@@ -160,7 +161,7 @@ func (t *Transport) resetRefused() {
 	t.takeEvents()
 	for _, p := range list {
 		if id, err := t.table.ImportChild(t.now(), &p.child, 0); err == nil {
-			t.newRecord(id).flags |= isClosed
+			t.newRecord(id).flags |= isClosed // the event of its end looks for one
 			t.table.Abort(t.now(), id)
 		} else {
 			t.transit.forget(p)

@@ -242,7 +242,8 @@ const withReset = true
 // end closes a connection for its application, with FIN or with a reset: its socket is forgotten, received data is released, and its record
 // stays until EventGone.
 func (t *Transport) end(id tcp.ID, reset bool) {
-	t.host.Pull() // what has come is read by nobody; what comes later is answered with a reset
+	// What has come is taken as the application's, who did not read it; data that comes later nobody reads, and a reset answers it.
+	t.host.Pull()
 	t.takeEvents()
 	r := t.record(id)
 	r.flags = r.flags&^(isOpen|isReading|wantsRoom) | isClosed
@@ -255,8 +256,6 @@ func (t *Transport) end(id tcp.ID, reset bool) {
 		t.table.Close(t.now(), id)
 	}
 }
-
-// SetDevice, SetOption and Drops.
 
 // SetDevice ties a socket without a connection to an interface.
 func (t *Transport) SetDevice(s *ring.Socket, name string, index int) error {

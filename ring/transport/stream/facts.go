@@ -47,7 +47,7 @@ func (t *Transport) reportSocket(k *ring.Sink, id tcp.ID) bool {
 	}
 	s := r.socket.Socket()
 	if r.flags&hasConnected != 0 {
-		r.flags &^= hasConnected | wantsRoom
+		r.flags &^= hasConnected | wantsRoom // Connected is the answer to the NotifyWritable of a socket that connects
 		local, _ := t.table.Endpoints(id)
 		k.Connected(s, local.AddrPort())
 	}
@@ -70,6 +70,7 @@ func (t *Transport) reportSocket(k *ring.Sink, id tcp.ID) bool {
 		}
 		t.deliver(k, r, s)
 	}
+	// An end waits for the reader, as the data before it does. A failure does not.
 	if r.flags&(isOpen|hasEnded|isReading) == isOpen|hasEnded|isReading {
 		r.flags &^= hasEnded
 		k.EndOfStream(s)
@@ -130,7 +131,7 @@ func (t *Transport) deliverLarge(k *ring.Sink, r *record, s *ring.Socket) bool {
 func (t *Transport) reportRoom(k *ring.Sink, id tcp.ID, r *record, s *ring.Socket) {
 	room := t.table.Room(id)
 	if room == 0 || 2*room < t.table.Settings(id).SendBuffer {
-		return
+		return // the next EventAcked marks it ready again
 	}
 	if !t.pool.MayQueue(buffers.Small) {
 		t.roomless = append(t.roomless, int32(id))

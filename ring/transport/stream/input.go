@@ -202,13 +202,14 @@ func (t *Transport) MakeRoom() {
 // an error that is not about a segment in flight (RFC 5927 section 4.1).
 func (t *Transport) Error(now clock.Time, e ip.ICMPError) wire.Drop {
 	q := e.Quote.Transport
-	if len(q) < 8 {
+	if len(q) < 8 { // ports and sequence number, which every ICMP error quotes (RFC 792)
 		return wire.ICMPNoSocket
 	}
 	if e.NoNeighbour { // no frame came: the caller's time may be older than the table's
 		now = t.clock()
 	}
 	seq := tcp.Seq(uint32(q[4])<<24 | uint32(q[5])<<16 | uint32(q[6])<<8 | uint32(q[7]))
+	// The flow is that of the peer's answers: its target is this host.
 	return t.table.Error(now, tcp.NetworkError{Local: tcp.Endpoint{Addr: e.Flow.Target, Port: e.Flow.TargetPort},
 		Remote: tcp.Endpoint{Addr: e.Flow.Source, Port: e.Flow.SourcePort}, Type: e.Type, Code: e.Code, MTU: e.MTU, NoNeighbour: e.NoNeighbour, Seq: seq})
 }

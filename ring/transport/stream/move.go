@@ -5,6 +5,7 @@ import (
 	"syscall"
 
 	"github.com/socketxtreme/socketxtreme/buffers"
+	"github.com/socketxtreme/socketxtreme/internal/wire"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/tcp"
 )
@@ -101,6 +102,8 @@ func (t *Transport) Discard(s *ring.Socket) (m MovedOut, err error) {
 func (t *Transport) Import(s *ring.Socket, m *Moving, below ring.Conn) (c ring.Conn, err error) {
 	t.takeEvents()
 	m.Settings = t.settingsMoved(s, m)
+	// Received goes into arrivals of the record: to the table it is data that was delivered and not released. An MTU below the least that an
+	// IPv4 path has the table would refuse.
 	m.Held, m.MTU = len(m.Received), max(m.MTU, 68)
 	var q tcp.Queues
 	var arrivals []tcp.Payload
@@ -164,9 +167,9 @@ func (t *Transport) settingsMoved(s *ring.Socket, m *Moving) tcp.Settings {
 // fillPieces copies bytes to be sent into pieces of a segment each; many of them into large buffers, while there are plenty. False: a buffer is
 // missing; list has those that were filled.
 func (t *Transport) fillPieces(list *[]tcp.Payload, b []byte, m *Moving) bool {
-	size := min(int(m.PeerMSS), m.MTU-40)
+	size := min(int(m.PeerMSS), m.MTU-wire.IPv4Len-wire.TCPLen)
 	if m.Timestamps {
-		size -= 12
+		size -= 12 // the option with its padding
 	}
 	for len(b) > 0 {
 		n := min(len(b), max(size, 1))

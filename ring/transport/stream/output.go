@@ -15,7 +15,7 @@ const TokenBit = uint64(1) << 63
 func (t *Transport) Output() {
 	now := t.clock()
 	for t.ip.Queued() < t.queueLimit && t.table.Output(now, &t.segment) {
-		if t.segment.Payload.Length > 0 {
+		if t.segment.Payload.Length > 0 { // before it leaves: a reset from a record that is behind the peer would not take
 			t.advanceFlow(&t.segment)
 		}
 		t.emit(now, &t.segment)
@@ -40,7 +40,7 @@ func (t *Transport) emit(now clock.Time, s *tcp.Segment) {
 		return
 	case wire.IPv4Len+length > int(x.route.MTU):
 		t.stats.TooLong++
-		t.table.SetPathMTU(now, s.Conn, int(x.route.MTU))
+		t.table.SetPathMTU(now, s.Conn, int(x.route.MTU)) // its retransmission fits
 		return
 	}
 	head := x.route.Header.Len() + s.HeaderLen()

@@ -40,7 +40,7 @@ type recordFlags uint16
 const (
 	isLive       recordFlags = 1 << iota // the table has the connection
 	isOpen                               // the socket is on the ring: facts may be reported
-	isReading                            //
+	isReading                            // SetReceiving was called last with true
 	isReady                              // in Transport.ready
 	isClosed                             // Close or Refuse was called
 	isShut                               // CloseWrite was called
@@ -60,7 +60,8 @@ const (
 
 func (t *Transport) record(id tcp.ID) *record { return &t.records[id/chunk][id%chunk] }
 
-// newRecord makes the record of a connection that the table has made.
+// newRecord makes the record of a connection that the table has made. An earlier record of the number may still be in ready: isReady stays, so
+// that the number is not there twice.
 func (t *Transport) newRecord(id tcp.ID) *record {
 	for int(id/chunk) >= len(t.records) {
 		t.records = append(t.records, new([chunk]record))
@@ -147,7 +148,7 @@ func (t *Transport) wantsAck(r *record) bool {
 	return s != nil && ring.HandleOf(s).OutPerAck
 }
 
-// gone ends a record when the table has forgotten its connection.
+// gone ends a record when the table has forgotten its connection. isReady stays: see newRecord.
 func (t *Transport) gone(r *record) {
 	t.dropArrivals(r)
 	t.dropHold(r.hold)

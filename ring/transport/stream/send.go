@@ -147,7 +147,7 @@ func (t *Transport) extend(id tcp.ID, b []byte, size int, more bool) int {
 }
 
 // newPiece takes a buffer for at most n bytes to be sent; its packet says how many. A large one is taken for what a small one does not hold,
-// while there are plenty. none: there is no buffer that may be queued.
+// while more than a quarter of them are free: the rest is for receiving. none: there is no buffer that may be queued.
 func (t *Transport) newPiece(n int) int32 {
 	layout := t.pool.Layout()
 	if n > layout.SmallSize && (layout.LargeCount == 0 || t.pool.Free(buffers.Large) <= layout.LargeCount/4) {

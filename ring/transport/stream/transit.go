@@ -32,7 +32,7 @@ type Transit struct {
 const TransitBase = ConnBase + 1<<29
 
 const (
-	transitNumbers = 1 << 28
+	transitNumbers = 1 << 28  // all of them fit ring.Conn, which has 31 bits for them
 	lateBytes      = 64 << 10 // that a peer may have sent beyond what was received: at most the first window
 	latePackets    = 128
 )
