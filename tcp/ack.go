@@ -32,9 +32,9 @@ func (t *Table) acknowledge(id ID, c *conn, s *Segment) bool {
 	}
 	if c.probes > 0 {
 		c.probes = 0
-		if !c.has(flagOrphan) {
-			t.armLife(c) // an answered keepalive probe begins the idle time anew
-			t.wake(id, c)
+		if !c.has(flagOrphan) { // of a connection that was closed lifeAt is a limit, which answers do not move
+			t.armLife(c)  // an answered keepalive probe begins the idle time anew
+			t.wake(id, c) // Output sets the timer
 		}
 	}
 	una, wnd := c.una, c.wnd
@@ -68,7 +68,8 @@ func (t *Table) acknowledge(id ID, c *conn, s *Segment) bool {
 	t.recoverFrom(c, snd, s, &a, duplicate, lostBefore)
 	t.probeAnswered(c, snd, s.Ack, a.dsack, duplicate && s.Options.Has&wire.TCPHasSACK == 0)
 	t.reactToECE(c, snd, s, flightBefore)
-	// A window that did not limit does not grow (RFC 9293 section 3.8.3; RFC 7661 section 4).
+	// A window that did not limit does not grow (RFC 9293 section 3.8.3; RFC 7661 section 4). Nor does that of a fast recovery, which reduceRate
+	// sets, and that of F-RTO's test; after a time-out slow start begins at once.
 	limited := c.has(flagLimited) || c.cc.InSlowStart() && 2*flightBefore > int(c.cc.Window)
 	if a.bytes > 0 && open && c.phase != phaseRecovery && snd.frto < frtoNewData && limited {
 		t.control(c).Acked(&c.cc, congestion.Ack{Now: t.now, Bytes: a.bytes, MSS: c.payloadLimit(), RTT: clock.Duration(c.srtt) * clock.Microsecond,
@@ -234,7 +235,8 @@ func (t *Table) recoverFrom(c *conn, snd *sender, s *Segment, a *acknowledged, d
 			t.detectLoss(c, snd)
 		}
 	case a.bytes > 0:
-		// RFC 6582 section 3.2 step 3: a partial acknowledgement shows the next gap.
+		// RFC 6582 section 3.2 step 3: a partial acknowledgement shows the next gap. It covers the segment that filled the gap, and others: for
+		// each of the others a duplicate acknowledgement was counted in left.
 		snd.left = max(snd.left-max(a.bytes-c.payloadLimit(), 0), 0)
 		if c.phase == phaseRecovery && s.Ack.Before(snd.recover) {
 			snd.loseHead()
@@ -243,9 +245,10 @@ func (t *Table) recoverFrom(c *conn, snd *sender, s *Segment, a *acknowledged, d
 		}
 		snd.left = min(snd.left, max(c.flight()-snd.lost-snd.again, 0))
 	case duplicate:
-		a.delivered = c.payloadLimit()
+		a.delivered = c.payloadLimit() // without SACK a duplicate stands for a full segment that has arrived
 		c.dupAcks = min(c.dupAcks+1, 255)
 		snd.left = min(snd.left+c.payloadLimit(), max(c.flight()-snd.lost-c.payloadLimit(), 0))
+		// RFC 6582 section 3.2 step 2: below recover the duplicates may answer retransmissions of the last episode.
 		if c.dupAcks == dupThreshold && c.phase == phaseOpen && !c.una.Before(snd.recover) {
 			snd.loseHead()
 			t.enterRecovery(c, snd)
@@ -278,7 +281,7 @@ func (snd *sender) isOriginal(r *sent) bool {
 // reports whether recovery goes on; false: the time-out was spurious, and was undone.
 func (t *Table) frtoStep(c *conn, snd *sender, s *Segment, a *acknowledged, duplicate bool) bool {
 	switch {
-	case a.bytes == 0 && !duplicate && a.delivered == 0:
+	case a.bytes == 0 && !duplicate && a.delivered == 0: // it says nothing of what was sent
 	case snd.frto == frtoFirst:
 		if a.bytes > 0 && c.una.Before(snd.recover) && c.unsent() > 0 { // without new data there is nothing to find out
 			snd.frto, snd.frtoLeft = frtoNewData, 2

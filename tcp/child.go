@@ -41,7 +41,7 @@ func (t *Table) ExportChild(now clock.Time, id ID) (Child, error) {
 		if d := t.config.Directory; d != nil {
 			d.Export(c.local, c.remote, t.config.Number)
 		}
-		t.removeFlow(id, c)
+		t.removeFlow(id, c) // before closeConn, which would remove it from the directory too
 	}
 	t.closeConn(id, c)
 	t.forget(id, c)

@@ -28,7 +28,7 @@ func (t *Table) CloseWrite(now clock.Time, id ID) error {
 func (t *Table) closeWrite(id ID, c *conn) {
 	c.flags |= flagFin | flagPush
 	c.flags &^= flagMore
-	switch c.state {
+	switch c.state { // in SYN-RECEIVED the end of the handshake changes it: completeSimultaneous
 	case Established:
 		c.become(FinWait1)
 	case CloseWait:

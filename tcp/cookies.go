@@ -25,6 +25,7 @@ const (
 	cookieNoScale = 15
 )
 
+// epochOf is the number of an epoch, from 1 on: 0 in Table.cookieEpoch says that no cookie was sent.
 func epochOf(now clock.Time) uint32 { return uint32(int64(now)/int64(cookieEpoch)) + 1 }
 
 // cookie computes the SYN cookie of a handshake: the initial sequence number of our SYN and ACK. irs is the peer's initial sequence number.

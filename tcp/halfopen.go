@@ -363,7 +363,7 @@ func (t *Table) accept(h *halfOpen, s *Segment) (kept bool, d wire.Drop) {
 	c.flags |= flagPassive
 	c.una, c.nxt, c.end = h.iss+1, h.iss+1, h.iss+1
 	c.rcvNxt, c.lastAck = h.irs+1, h.irs+1
-	c.rcvAdv = c.rcvNxt.Add(min(settings.ReceiveBuffer, 0xffff))
+	c.rcvAdv = c.rcvNxt.Add(min(settings.ReceiveBuffer, 0xffff)) // what the SYN and ACK offered: see putSynAck
 	c.tsOffset = t.timestampOffset(h.local, h.remote)
 	c.tsRecent, c.tsRecentAt = h.tsRecent, seconds(t.now)
 	c.peerMSS, c.pathMTU, c.advMSS = h.mss, h.mtu, h.advMSS
@@ -381,6 +381,7 @@ func (t *Table) accept(h *halfOpen, s *Segment) (kept bool, d wire.Drop) {
 		c.sndScale, c.rcvScale = h.scale, scaleOf(settings)
 	}
 	t.fitMSS(c)
+	// A sample is what was sent once and has one time: a cookie has none, and a challenge has replaced it.
 	if h.tries > 0 {
 		c.flags |= flagSYNLost
 	} else if h.answered != 0 && h.flags&handshakeChallenged == 0 {

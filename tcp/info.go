@@ -16,7 +16,7 @@ func (t *Table) Configure(now clock.Time, id ID, s Settings) error {
 	}
 	t.now = now
 	was := t.settingsOf(c)
-	if c.state != SynSent {
+	if c.state != SynSent { // before the peer's SYN nothing was agreed on
 		s.MaxSegment, s.WindowScale, s.SACK, s.Timestamps, s.ECN = was.MaxSegment, was.WindowScale, was.SACK, was.Timestamps, was.ECN
 	}
 	uncorked, congestion := was.Cork && !s.Cork || !was.NoDelay && s.NoDelay, was.Congestion

@@ -44,14 +44,12 @@ func (t *Table) arrivesOther(id ID, c *conn, s *Segment) (kept bool, d wire.Drop
 		// RFC 9293 figure 8: the other end of a simultaneous open repeats its SYN beside the acknowledgement of ours.
 		s.Seq++
 		s.Flags &^= wire.TCPSyn
-		s.Window >>= c.sndScale // RFC 7323 section 2.2: beside SYN it is not scaled
+		s.Window >>= c.sndScale // RFC 7323 section 2.2: beside SYN it is not scaled; updateWindow scales it
 	}
 	// First: the sequence number, after the timestamp (RFC 7323 section 5.3, R1).
 	if c.has(flagTS) && t.isOld(c, s) {
 		t.stats.Old++
-		if s.Flags&wire.TCPRst == 0 {
-			t.answer(id, c, s)
-		}
+		t.answer(id, c, s)
 		return false, wire.TCPOld
 	}
 	if !acceptable(s.Seq, s.span(), c.rcvNxt, c.rcvAdv) {
@@ -100,7 +98,7 @@ func (t *Table) arrivesOther(id ID, c *conn, s *Segment) (kept bool, d wire.Drop
 	}
 	// Sixth: URG. Urgent data is data in line (RFC 6093).
 	kept, d = t.text(id, c, s)
-	if c.state != Closed && c.ackAt != clock.Never {
+	if c.state != Closed && c.ackAt != clock.Never { // Output sets the timer, unless it sends the acknowledgement
 		t.wake(id, c)
 	}
 	return kept, d
@@ -131,7 +129,8 @@ const pawsIdle = 24 * 24 * 3600 // seconds
 
 func seconds(now clock.Time) uint32 { return uint32(int64(now) / int64(clock.Second)) }
 
-// isOld is PAWS: RFC 7323 section 5.2. A segment without a timestamp is taken, as Linux takes it: some stacks omit it.
+// isOld is PAWS: RFC 7323 section 5.2. A segment without a timestamp is taken, as Linux takes it: some stacks omit it. A reset is never old
+// (section 5.3, R1).
 func (t *Table) isOld(c *conn, s *Segment) bool {
 	return s.Options.Has&wire.TCPHasTimestamps != 0 && int32(s.Options.TSValue-c.tsRecent) < 0 && seconds(t.now)-c.tsRecentAt < pawsIdle &&
 		s.Flags&wire.TCPRst == 0

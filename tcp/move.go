@@ -55,7 +55,7 @@ func (t *Table) snapshot(c *conn) (s Snapshot, q Queues) {
 	if c.has(flagTS) {
 		s.Timestamp = timestamp(t.now) + c.tsOffset
 	}
-	if c.has(flagFinSent) {
+	if c.has(flagFinSent) { // FIN counts as not sent, also if it was acknowledged: who imports it sends it again
 		s.SendNext--
 		if c.finAcked() {
 			s.SendUnacked--
@@ -78,7 +78,7 @@ func (t *Table) snapshot(c *conn) (s Snapshot, q Queues) {
 	return s, q
 }
 
-// discarded reports whether the connection has moved away.
+// discarded reports whether the connection has moved away: Export sets lifeAt to Never, Discard to the end of quietTime.
 func (c *conn) discarded() bool { return c.has(flagMoving) && c.lifeAt != clock.Never }
 
 // Resume has a connection go on that Export has stopped: the move came to nothing.

@@ -86,6 +86,6 @@ func (t *Table) probeRefused(id ID, c *conn, mtu int) {
 		}
 	}
 	c.probeLost(snd)
-	c.failedMTU = uint16(min(mtu+minProbeStep, int(c.failedMTU)))
+	c.failedMTU = uint16(min(mtu+minProbeStep, int(c.failedMTU))) // not mtu itself: that much the path carries
 	t.wake(id, c)
 }

@@ -138,7 +138,7 @@ func (t *Table) arrivesSynSent(id ID, c *conn, s *Segment) (kept bool, d wire.Dr
 	settings := t.settingsOf(c)
 	if ack && s.Options.Has&wire.TCPHasTimestamps != 0 && s.Options.TSEcho != 0 && settings.Timestamps &&
 		int32(s.Options.TSEcho-(timestamp(c.stuck)+c.tsOffset)) < 0 {
-		if s.Flags&wire.TCPRst == 0 { // it answers a SYN of an earlier connection
+		if s.Flags&wire.TCPRst == 0 { // older than Connect (stuck): it answers a SYN of an earlier connection
 			t.reset(s)
 		}
 		return false, wire.TCPOld

@@ -264,9 +264,9 @@ func (t *Table) maySend(c *conn, settings *Settings, n, limit int) bool {
 	return settings.NoDelay || c.flight() == 0 // MUST-17, SHLD-7
 }
 
-// sendFin sends a FIN that could not go with data.
+// sendFin sends a FIN that could not go with data, when all data was sent and the peer's window has room for it.
 func (t *Table) sendFin(id ID, c *conn, s *Segment) bool {
-	if !c.has(flagFin) || c.has(flagFinSent) || c.nxt != c.end || c.flight() > 0 && int(c.wnd) <= c.flight() || c.wnd == 0 {
+	if !c.has(flagFin) || c.has(flagFinSent) || c.nxt != c.end || int(c.wnd) <= c.flight() {
 		return false
 	}
 	c.flags |= flagFinSent

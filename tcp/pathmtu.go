@@ -133,7 +133,7 @@ func (t *Table) SetPathMTU(now clock.Time, id ID, mtu int) {
 	t.now = now
 	c.pathMTU = uint16(mtu)
 	c.flags &^= flagBlackHole | flagSuspected
-	c.fullMTU, c.raiseAt = 0, 0
+	c.fullMTU, c.raiseAt = 0, 0 // what is known needs no probe
 	t.fitMSS(c)
 	t.wake(id, c)
 }

@@ -117,7 +117,7 @@ func (t *Table) armLossProbe(c *conn) {
 	pto := 2 * clock.Duration(c.srtt) * clock.Microsecond
 	if c.flight() < 2*c.payloadLimit() {
 		d := t.settingsOf(c).PeerAckDelay
-		pto += d + d/4
+		pto += d + d/4 // a quarter more, because the peer's timer may be late
 	}
 	pto = max(pto, minProbeTime)
 	if pto >= t.backedOff(c) {

@@ -90,7 +90,8 @@ func (t *Table) dropReassembly(id ID, c *conn) {
 	t.idleReassembly(c)
 }
 
-// keep holds data beyond a gap. What overlaps keeps what came first, except that a piece which covers others whole takes their place.
+// keep holds data beyond a gap. What overlaps keeps what came first, except that a piece which covers others whole takes their place. The number
+// of pieces is bounded by maxHeldPieces, or, for a large receive buffer, by twice the full segments that it holds.
 func (t *Table) keep(id ID, c *conn, seq Seq, p Payload) (kept bool, d wire.Drop) {
 	r := t.reassemblyOf(id, c)
 	if t.outOfOrder+int(p.Length) > t.config.MaxOutOfOrder || len(r.held) >= max(maxHeldPieces, 2*t.settingsOf(c).ReceiveBuffer/c.payloadLimit()) {

@@ -41,6 +41,7 @@ func (t *Table) text(id ID, c *conn, s *Segment) (kept bool, d wire.Drop) {
 		return false, wire.Accept
 	}
 	if fin {
+		// The first FIN says where the stream ends; another one elsewhere is none.
 		if end := seq + Seq(p.Length); !c.has(flagFinReceived) || end == c.fin {
 			c.flags |= flagFinReceived
 			c.fin = end

@@ -30,7 +30,7 @@ func (t *Table) rto(c *conn) clock.Duration {
 	if c.srtt != 0 {
 		d = clock.Duration(int64(c.srtt)+max(4*int64(c.rttvar), int64(s.RTOMin)/us)) * clock.Microsecond
 		if c.flight() < 2*c.payloadLimit() {
-			// Less than two full segments: the peer may delay the acknowledgement.
+			// Less than two full segments: the peer may delay the acknowledgement. A quarter more, as in armLossProbe.
 			d = max(d, clock.Duration(int64(c.srtt)*us)+s.PeerAckDelay+s.PeerAckDelay/4)
 		}
 	}

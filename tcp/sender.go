@@ -121,6 +121,7 @@ func (t *Table) idleSender(c *conn) {
 	if c.sender == 0 {
 		return
 	}
+	// It also stays until the window is acknowledged that was reduced for ECE: a second ECE for it is not to reduce it again.
 	if s := t.senders[c.sender-1]; s.flight.len() > 0 || s.unsent.len() > 0 || s.ecnSet && c.una.Before(s.ecnEnd) {
 		return
 	}
@@ -207,7 +208,7 @@ func (t *Table) Room(id ID) int {
 	}
 	una := c.una
 	if c.state == SynSent || c.state == SynReceived {
-		una = c.nxt
+		una = c.nxt // our SYN has a number, and is no byte of the queue
 	}
 	return max(t.settingsOf(c).SendBuffer-c.end.Minus(una), 0)
 }
