@@ -519,3 +519,30 @@ func TestECNIsGivenUpForAPathThatDropsIt(t *testing.T) {
 	s.in("S. 0:0 ack 1 mss 1000")
 	require.False(t, s.info().ECN)
 }
+
+// The answers of a listener have its TTL and TOS, also those for which it keeps no record: a peer may drop what has another TTL (RFC 5082).
+func TestACookieHasTheTTLOfItsListener(t *testing.T) {
+	s := newScript(t, func(s *Settings, c *Config) {
+		c.Cookies = CookiesAlways
+		s.TTL, s.TOS = 255, 0x10
+	})
+	s.listen()
+	g := s.parse("S 0:0 mss 1300")
+	s.table.Input(s.now, &g)
+	s.collect()
+	require.Len(t, s.raw, 1)
+	require.Equal(t, uint8(255), s.raw[0].TTL)
+	require.Equal(t, uint8(0x10), s.raw[0].TOS)
+}
+
+// The reset that ends a connection has the TTL and TOS of its other segments.
+func TestAResetHasTheTTLOfItsConnection(t *testing.T) {
+	s := connected(t, func(s *Settings, _ *Config) { s.TTL, s.TOS = 255, 0x10 })
+	s.collect()
+	s.raw = nil
+	s.table.Abort(s.now, s.id)
+	s.collect()
+	require.Len(t, s.raw, 1)
+	require.Equal(t, uint8(255), s.raw[0].TTL)
+	require.Equal(t, uint8(0x10), s.raw[0].TOS)
+}

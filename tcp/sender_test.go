@@ -357,6 +357,20 @@ func TestPathMTU(t *testing.T) {
 	require.Equal(t, 1000, s.info().MSS)
 }
 
+// An ICMP error that names less than the least path MTU is believed no further than that, so packets of that size may have to be fragmented on
+// the path: the don't fragment bit would have each of them dropped.
+func TestPacketsOfTheLeastPathMTUMayBeFragmented(t *testing.T) {
+	s := connected(t, func(s *Settings, _ *Config) { s.MaxSegment = 0 })
+	s.send(1000)
+	s.collect()
+	require.False(t, s.last().MayFrag)
+	s.table.Error(s.now, NetworkError{Local: us1, Remote: them, Seq: s.iss + 1, Type: 3, Code: 4, MTU: 296})
+	s.collect()
+	require.Equal(t, minPathMTU, s.info().PathMTU)
+	require.True(t, s.last().Again)
+	require.True(t, s.last().MayFrag)
+}
+
 // RFC 8899 section 4.3: large segments vanish without a word.
 func TestBlackHole(t *testing.T) {
 	w := newWorld(t, 3)
