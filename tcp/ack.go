@@ -81,7 +81,7 @@ func (t *Table) acknowledge(id ID, c *conn, s *Segment) bool {
 	case t.awaitsReordering(c): // detectLoss has set the timer
 	case a.bytes > 0:
 		t.armAfterAck(c)
-	case c.rtxAt == clock.Never:
+	case c.rtxAt == clock.Never: // to be safe: a flight without a timer would wait for ever
 		t.armTimeout(c)
 	}
 	if a.bytes > 0 || a.delivered > 0 || wnd != c.wnd || duplicate {
@@ -293,8 +293,8 @@ func (t *Table) frtoStep(c *conn, snd *sender, s *Segment, a *acknowledged, dupl
 			t.undo(c, snd, s, a) // it acknowledges what was sent once, before the time-out
 			return false
 		}
-		snd.frto = frtoNone // step 3a: the loss was real
-		c.cc.Window = max(c.cc.Window, uint32(3*c.payloadLimit()))
+		snd.frto = frtoNone                                        // step 3a: the loss was real
+		c.cc.Window = max(c.cc.Window, uint32(3*c.payloadLimit())) // the segment of the loss window, and the two of new data
 	}
 	return true
 }

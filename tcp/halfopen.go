@@ -335,7 +335,8 @@ func (t *Table) answerHalfOpen(h *halfOpen) {
 	h.answered = t.now
 	t.stats.Challenges++
 	settings := &t.settings[t.listeners[h.listener-1].settings].s
-	s := Segment{Local: h.local, Remote: h.remote, Seq: h.iss + 1, Ack: h.irs + 1, Flags: wire.TCPAck,
+	s := Segment{Local: h.local, Remote: h.remote, Seq: h.iss + 1, Ack: h.irs + 1, Flags: wire.TCPAck, From: h.listener,
+		TTL: settings.TTL, TOS: settings.TOS,
 		Window: uint16(min(settings.ReceiveBuffer, 0xffff) >> h.windowShift(settings))}
 	if h.flags&handshakeTS != 0 {
 		s.Options.Has = wire.TCPHasTimestamps

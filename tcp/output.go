@@ -53,11 +53,11 @@ func (t *Table) transmit(id ID, c *conn, s *Segment) bool {
 }
 
 // put fills in a segment without SYN: addresses, sequence number, the present acknowledgement and window (RFC 9293 MUST-58, MUST-59), and
-// options. It ends a delayed acknowledgement, because this segment carries it.
+// options. It ends a delayed acknowledgement, because this segment carries it. At the least path MTU the path may have less: see minPathMTU.
 func (t *Table) put(id ID, c *conn, s *Segment, flags wire.TCPFlags, seq Seq, p Payload) {
 	settings := t.settingsOf(c)
 	*s = Segment{Local: c.local, Remote: c.remote, Seq: seq, Ack: c.rcvNxt, Flags: flags, Payload: p, Conn: id,
-		TTL: settings.TTL, TOS: settings.TOS, MayFrag: !settings.PathMTU || c.pathMTU < minPathMTU}
+		TTL: settings.TTL, TOS: settings.TOS, MayFrag: !settings.PathMTU || c.pathMTU <= minPathMTU}
 	s.Window = t.window(c, settings)
 	c.flags &^= flagAckNow | flagWindowHeld
 	if c.has(flagTS) {

@@ -45,6 +45,7 @@ const (
 )
 
 // minPathMTU is the least path MTU that an ICMP error can bring about: Linux's. A smaller one is the mark of an attack (RFC 5927 section 7).
+// Where it is none, routers fragment packets of this size: they do not have the don't fragment bit.
 const minPathMTU = 552
 
 // Error takes an ICMP error. Accept: it is about a segment that is in flight (RFC 5927 section 4.1).

@@ -101,7 +101,7 @@ func (c *conn) duplicateSACK(snd *sender) {
 		snd.rackRound = c.nxt
 		snd.rackMult = min(snd.rackMult+1, maxReorderQuarters)
 	}
-	snd.rackKeep = 16
+	snd.rackKeep = 16 // recoveries: see enterRecovery
 }
 
 // mayProbeLoss reports whether a tail loss probe may be scheduled: RFC 8985 section 7.2.
@@ -144,7 +144,7 @@ func (t *Table) sendLossProbe(id ID, c *conn, snd *sender, s *Segment) bool {
 	}
 	n := snd.flight.len()
 	if last := snd.flight.at(n - 1); last.flags&sentSACKed != 0 {
-		return false
+		return false // it has arrived since the timer was set: what is before it RACK sees to
 	}
 	for int(snd.flight.at(snd.flight.len()-1).payload.Length) > c.payloadLimit() {
 		snd.split(snd.flight.len()-1, c.payloadLimit())

@@ -67,7 +67,7 @@ type Segment struct {
 	// Of segments to send:
 
 	Conn    ID         // NoID: of no connection
-	From    ListenerID // of a SYN and ACK without a connection: the listener that answers; 0: none
+	From    ListenerID // of a segment without a connection: the listener that answers; 0: none
 	TTL     uint8      // of the connection's settings
 	TOS     uint8      // without the ECN bits
 	Again   bool       // the payload was sent before: a link may still hold the frame that it lies in, which must not be rewritten then

@@ -200,12 +200,18 @@ func (t *Table) reset(s *Segment) {
 // maxControl bounds the answers that wait to be sent.
 const maxControl = 4096
 
-// sendControl queues a segment of no connection.
+// defaultTTL is that of a segment whose connection and listener are not known: of a reset for no connection, and in TIME-WAIT.
+const defaultTTL = 64
+
+// sendControl queues a segment that no record is asked for when it leaves.
 func (t *Table) sendControl(s Segment) {
 	if t.answers.len() >= maxControl {
 		t.answersDropped++
 		return
 	}
-	s.Conn, s.TTL = NoID, 64
+	s.Conn = NoID
+	if s.TTL == 0 {
+		s.TTL = defaultTTL
+	}
 	t.answers.push(s)
 }
