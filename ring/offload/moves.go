@@ -34,7 +34,8 @@ import (
 const (
 	// moveAfter is the default of stream.Options.MoveAfter. A program that is displaced for a moment moves no connection.
 	moveAfter = 5 * clock.Second
-	// moveScan is the time between two looks for connections that are to move, while there may be such; moveRetry after one that found any.
+	// moveScan is the time between two looks for connections that are to move, while an interface is lost; moveRetry after one that found any
+	// then, and while connections are in the kernel. Otherwise the next change of interfaces or routes brings the next look.
 	moveScan  = clock.Second
 	moveRetry = 10 * clock.Second
 	// movesPerTurn bounds the time that moves take of a turn.
