@@ -16,10 +16,10 @@ func (r *player) call(st *Statement, until time.Duration) error {
 		return err
 	}
 	if c.Name == "connect" {
-		r.numbers.fresh = true
+		r.numbers.fresh = true // its SYN has other sequence numbers than the connection before
 	}
 	if c.FD >= 0 {
-		r.stream = c.FD
+		r.stream = c.FD // what code blocks assert is asked of the socket that was called last
 	}
 	res := r.subject.Call(r.now, c)
 	if st.When.Blocks && blocks(res) {
