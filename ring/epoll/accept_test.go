@@ -2,8 +2,10 @@ package epoll
 
 import (
 	"net"
+	"net/netip"
 	"os"
 	"os/exec"
+	"runtime"
 	"testing"
 	"time"
 
@@ -12,6 +14,35 @@ import (
 
 	"github.com/socketxtreme/socketxtreme/ring"
 )
+
+// An AcceptTo that ends its goroutine ends the Poll it runs in: the packets that this Poll had delivered go back to the pool.
+func TestAcceptToEndsItsGoroutine(t *testing.T) {
+	w := newWorld(t)
+	s := w.udp(ring.Config{})
+	called, returned := false, false
+	l := w.listen(ring.Config{AcceptTo: func(int, netip.AddrPort) bool {
+		called = true
+		runtime.Goexit()
+		return false
+	}})
+	c, err := net.DialUDP("udp4", nil, net.UDPAddrFromAddrPort(s.LocalAddr()))
+	require.NoError(t, err)
+	defer func() { _ = c.Close() }()
+	_, err = c.Write([]byte("x")) // ready before the listener is, so it is delivered first
+	require.NoError(t, err)
+	dial(t, l.LocalAddr())
+	closed := make(chan error, 1)
+	go func() {
+		defer func() { closed <- w.set.Close() }()
+		_, _ = w.ring().Poll(make([]ring.Completion, 8))
+		returned = true
+	}()
+	require.ErrorContains(t, <-closed, "Goexit") // closing drains by Poll, which tells
+	require.True(t, called)
+	require.False(t, returned)
+	ledger := w.pool.Ledger()
+	require.Equal(t, ledger.Total, ledger.Free, "%v", ledger)
+}
 
 const reexec = "EPOLL_TEST_DESCRIPTOR_LIMIT"
 
