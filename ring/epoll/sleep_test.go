@@ -326,3 +326,18 @@ func TestWakeAgainstClose(t *testing.T) {
 		}
 	}
 }
+
+// A deadline that is due keeps Arm from sleeping: the next Poll tells of it, and not one of the fifteen after it.
+func TestPollAfterArmTellsOfADeadlineThatIsDue(t *testing.T) {
+	w := newWorld(t)
+	s := w.udp(ring.Config{})
+	for range 40 {
+		w.poll(1)
+		require.NoError(t, s.SetReadDeadline(time.Now().Add(-time.Second)))
+		pending, err := w.ring().Arm()
+		require.NoError(t, err)
+		require.True(t, pending)
+		require.Equal(t, 1, w.poll(1))
+		require.NoError(t, s.SetReadDeadline(time.Time{}))
+	}
+}
