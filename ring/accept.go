@@ -94,7 +94,7 @@ func (r *Ring) offerToAcceptTo(l *Socket, conn Conn, peer netip.AddrPort) (own C
 		l.transport().Refuse(conn)
 		gone = true
 		if p == nil {
-			r.sink.dst = nil // this Poll is over: see Sink.call
+			r.sink.abandonPoll()
 		}
 	}()
 	r.inCallback = true

@@ -141,7 +141,8 @@ func (s *Socket) deactivate() {
 	s.activeIndex = 0
 }
 
-// deactivateIfIdle frees the active state of a socket that waits for its next packet and has nothing pending.
+// deactivateIfIdle frees the active state of a socket that waits for its next packet and has nothing pending. A socket that has stopped reading
+// keeps it until it reads again, but for one whose peer has sent FIN: that stop is for good.
 func (s *Socket) deactivateIfIdle() {
 	if s.activeIndex != 0 && !s.ready && !s.announced && s.stops&^stopEnded == 0 && s.active().isDefault() {
 		s.deactivate()

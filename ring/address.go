@@ -142,7 +142,7 @@ func (e *localAddress) isOf(s *Socket) bool {
 	return e.socket == s && e.version == s.ends.version.Load()
 }
 
-// fill makes the entry the socket's.
+// fill makes the entry the socket's. It is not inlined: its callers run for each packet, and seldom call it.
 //
 //go:noinline
 func (e *localAddress) fill(s *Socket) {

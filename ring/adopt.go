@@ -54,7 +54,7 @@ func (set *Set) Adopt(a Adopted, c Config, prepare func(*Socket) error) (*Socket
 	}
 	s.closeWriteCalled, x.closeWriteDone = a.WriteClosed, a.WriteClosed
 	linger, undo, err := adopter.TakeOver(s)
-	undoAdopt := func() {
+	undoAdopt := func() { // the descriptor stays open
 		delete(s.set().withoutRing, s) // the socket is the caller's again
 		undo()
 		s.state = stateGone
@@ -112,5 +112,6 @@ func (s *Socket) startAdopted() error {
 		s.state = stateListening
 		r.listeners = append(r.listeners, s)
 	}
+	s.describe()
 	return nil
 }

@@ -157,7 +157,8 @@ func (r *Ring) needsOwnRing(k Key) bool {
 }
 
 // ringFor finds or makes the ring for a key. A ring whose last socket is gone serves the next key, so that there are never more
-// rings than were in use at one time. At the limit per interface the ring with the fewest sockets is shared (VMA: the same).
+// rings than were in use at one time; but only one of the same logic, so that a ring which NewRing has made stays for the sockets it was made
+// for. At the limit per interface the ring with the fewest sockets is shared (VMA: the same).
 func (set *Set) ringFor(key Key) (*Ring, error) {
 	if set.config.OneRing.Code != "" && len(set.rings) > 0 {
 		if r := set.rings[0]; r.slots.open == 0 {
@@ -207,13 +208,13 @@ func (r *Ring) rekey(key Key) {
 // pin ties the owner's thread to the core the ring was allocated for, if its logic is PerCoreAttach. A failure becomes a reason in the paths of
 // the ring's sockets.
 func (r *Ring) pin() {
-	if r.key.Logic != PerCoreAttach || r.affinity != nil {
+	if r.key.Logic != PerCoreAttach || r.affinity != nil { // a pinned thread stays on its core: a later key names the same one
 		return
 	}
 	r.lockThread() // the goroutine stays on the thread that is pinned
 	before := sys.AffinityMask()
 	if other := r.pinnedSibling(); other != nil {
-		before = other.affinity
+		before = other.affinity // the mask of now is that of its pin
 	}
 	if err := sys.PinThread(int(r.key.Value)); err != nil {
 		r.key.reason = Reason{Code: "ring.not_attached", Text: err.Error()}

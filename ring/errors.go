@@ -97,8 +97,7 @@ func (e *FeatureError) Is(target error) bool { return target == ErrNotSupported 
 func (e *FeatureError) Reason() Reason { return Reason{Code: e.Code, Text: e.Error()} }
 
 // CallbackPanic is a panic of a receive callback: its socket was reset, and Poll returns this error, after the completions of the Poll it
-// happened in. Or of a listener's
-// AcceptTo: the connection it was asked about was reset.
+// happened in. Or of a listener's AcceptTo: the connection it was asked about was reset.
 type CallbackPanic struct {
 	Socket int // ID of the socket, or of the listener
 	Value  any // what was given to panic

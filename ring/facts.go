@@ -37,6 +37,7 @@ func (s *Socket) onFailed(e syscall.Errno) {
 		return // it concerns a datagram that was sent; those that wait are sent all the same
 	case s.state == stateClosing:
 		// The connection failed while it was being closed: no event reports it, and nothing is left to wait for.
+		// With sends under way onSendsDone goes on when the driver has returned them.
 		if s.active().sending.inflight == 0 || s.active().lingering {
 			s.dropSends()
 			s.detach()
@@ -90,7 +91,8 @@ func (s *Socket) onWritable() {
 	}
 }
 
-// onConnected is the driver's fact that a stream's connection is established: EventOut is raised, reading starts, and what was queued is sent.
+// onConnected is the driver's fact that a stream's connection is established: EventOut is raised, reading starts, and a FIN that CloseWrite
+// asked for before is sent. No data can be queued before.
 func (s *Socket) onConnected(local netip.AddrPort) {
 	if s.state != stateConnecting {
 		return
@@ -101,9 +103,6 @@ func (s *Socket) onConnected(local netip.AddrPort) {
 	s.setLocal(local)
 	s.raise(EventOut, nil)
 	s.start(stopEnded)
-	if s.active().sending.hasWaiting() {
-		s.transmit()
-	}
 	if s.closeWriteCalled {
 		s.shutdownWrite()
 	}

@@ -129,7 +129,8 @@ func (r *Ring) openPages() {
 	}
 }
 
-// closePages gives the memory of openPages back to the monitor. The counts stay readable for the owner.
+// closePages gives the memory of openPages back to the monitor. The counts stay readable for the owner. epoch is given up, too: it may lie in
+// the memory of the statistics file, which is unmapped later.
 func (r *Ring) closePages() {
 	page := *r.stats
 	r.stats, r.epoch = &page, new(uint64)
@@ -156,6 +157,7 @@ func (r *Ring) openPage(s *Socket) {
 	for len(r.pages) <= slot {
 		r.pages = append(r.pages, monitored{})
 	}
+	// Another version than the addresses have: describe is due.
 	r.pages[slot] = monitored{page: page, socket: s, version: ^uint32(0)}
 	if !s.isAccepted() { // connections that come in are described by the next refresh, if they live that long
 		r.describe(&r.pages[slot])
@@ -282,7 +284,7 @@ func (r *Ring) refreshSocket(x *monitored) {
 	}
 	if s.state < stateClosing && s.handle.Kind == KindDatagram {
 		if n, err := s.transport().Drops(s); err == nil {
-			p.Drops = max(p.Drops, uint64(n))
+			p.Drops = max(p.Drops, uint64(n)) // it must not fall for those who read it: another transport counts anew
 		}
 	}
 }

@@ -60,6 +60,7 @@ func (s *Socket) membership(op string, group netip.Addr, iface string, source ne
 			return &OpError{Op: op, Err: err}
 		}
 	}
+	// ENODEV of an interface that was deleted: its memberships ended with it.
 	if err := s.transport().SetMembership(s, m, join); err != nil && !(gone && errors.Is(err, syscall.ENODEV)) {
 		what := fmt.Sprintf("%v on interface %q", group, iface)
 		if source.IsValid() {

@@ -191,7 +191,7 @@ func (s *Socket) setOption(what string, o Option, value int) error {
 	if s.handle.Kind == KindStream && s.state == stateNew {
 		s.activate().options.noteStream(o, value)
 	}
-	if kept := (&SocketOptions{}).note(o, value); !kept {
+	if kept := (&SocketOptions{}).note(o, value); !kept { // an idle connection needs no active state for it
 		return nil
 	}
 	s.activate().options.note(o, value)
@@ -231,7 +231,7 @@ func (s *Socket) SetLargeStream(on bool) error {
 	if s.state != stateOpen || s.stops != 0 {
 		return nil // reading begins with it
 	}
-	for _, reading := range [...]bool{false, true} {
+	for _, reading := range [...]bool{false, true} { // what is armed receives into the old class
 		if err := s.ring().drv.SetReceiving(s, reading); err != nil {
 			return &OpError{Op: "set large stream", Err: err}
 		}

@@ -80,14 +80,15 @@ func (s *Socket) SetPacing(p Pacing) error {
 		return err
 	case s.handle.Kind == KindDatagram:
 		return s.paceDatagrams(full)
-	case !s.isOffloaded() && (p.Burst != 0 || p.Packet != 0 || p.Overhead != 0):
+	case !s.isOffloaded() && // our own TCP refuses each rate, below
+		(p.Burst != 0 || p.Packet != 0 || p.Overhead != 0):
 		return &OpError{Op: op, Err: &FeatureError{
 			Feature: "burst, packet size and overhead of TCP: the kernel paces it and takes a rate only", Code: "pace.kernel_rate_only"}}
 	}
 	if err := s.transport().SetOption(s, OptionPacingRate, int(p.Rate)); err != nil {
 		return &OpError{Op: op, Err: fmt.Errorf("rate %d: %w", p.Rate, err)}
 	}
-	s.activate().pacing = p
+	s.activate().pacing = p // not full: a burst is the kernel's choice
 	return nil
 }
 

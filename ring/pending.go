@@ -167,7 +167,7 @@ func (s *Socket) addReady(r *Ring) {
 	if r.readyTail == nil {
 		r.readyHead = s
 	} else {
-		r.readyTail.active().nextReady = s
+		r.readyTail.active().nextReady = s // a ready socket has an active state of its own: makeReady
 	}
 	r.readyTail = s
 }

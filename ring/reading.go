@@ -54,7 +54,7 @@ func (s *Socket) OverBudget() bool { return s.readable() && s.stops&stopBudget !
 // stop adds a reason for not reading; with the first one the driver stops to receive. Sockets that stop for want of buffers are listed, and
 // restartReading looks at them when buffers have returned.
 func (s *Socket) stop(why stop) {
-	if s.stops&why != 0 || s.active().sending.detaching {
+	if s.stops&why != 0 || s.active().sending.detaching { // the driver does not receive for a socket that it has let go
 		return
 	}
 	was := s.stops

@@ -17,7 +17,7 @@ var (
 // closedSet and closedRing stand for those that were closed: the registries keep nothing of them alive.
 var (
 	closedSet  = &Set{number: 0, actives: []*activeState{{}}, transports: []transportEntry{{}}, settings: []*settings{{}}}
-	closedRing = &Ring{set: closedSet, turn: 1, stats: &RingPage{}, epoch: new(uint64)}
+	closedRing = &Ring{set: closedSet, stats: &RingPage{}, epoch: new(uint64)}
 )
 
 func init() {

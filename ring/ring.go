@@ -182,6 +182,7 @@ func (r *Ring) pollRareWork(dst []Completion, before int, self uintptr) (done bo
 	}
 	if r.armed {
 		r.disarm()
+		r.turn++ // this Poll looks at the deadlines
 	}
 	// After a Poll that returned failures this one is for completions, so that failures in each Poll do not keep them from the caller.
 	if len(r.failures) > 0 && !r.reported && before == 0 {
@@ -402,9 +403,7 @@ func (r *Ring) Close() error {
 	r.closePages()
 	r.unpin()
 	err = r.takeFailures(err)
-	if r.set != nil {
-		r.set.remove(r)
-	}
+	r.set.remove(r)
 	rings.close(r.number, closedRing)
 	if r.locked {
 		runtime.UnlockOSThread()

@@ -56,7 +56,7 @@ type SetConfig struct {
 	// Place, for an owner with two sets on one pool, is asked when a socket is about to get its ring: its kind, addresses, device and
 	// groups are known then. It answers with the set that carries it, and with the reasons why not a better one, which the
 	// socket's path shows. It is asked again before a socket that a StackTransport carries joins a group, which alone is in its
-	// Settings.Groups then; only the reasons count then. The sets of one owner have the same. An error fails the call.
+	// SocketOptions.Groups then; only the reasons count then. The sets of one owner have the same. An error fails the call.
 	Place func(*Socket) (*Set, []Reason, error)
 	// PlaceStreams has Place be asked about a stream before its transport connects it: the Transport of the set that carries it begins the
 	// connection then. Its local address is not known if it was not bound.
@@ -195,7 +195,7 @@ func (set *Set) Close() error {
 	for len(set.rings) > 0 {
 		r := set.rings[0]
 		err = errors.Join(err, r.Close())
-		set.remove(r)
+		set.remove(r) // a Close that failed early has not
 	}
 	set.closed.Store(true)
 	for s := range set.withoutRing {
@@ -239,7 +239,7 @@ func (set *Set) newRing(key Key) (*Ring, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ring: make %s ring: %w", set.kind, err)
 	}
-	r := &Ring{drv: drv, pool: set.config.Pool, clock: set.config.Clock, set: set, key: key, turn: 1, realClock: set.realClock}
+	r := &Ring{drv: drv, pool: set.config.Pool, clock: set.config.Clock, set: set, key: key, realClock: set.realClock}
 	r.number = rings.add(r)
 	r.openPages()
 	r.protocol, _ = drv.(ProtocolDriver)

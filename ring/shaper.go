@@ -171,7 +171,8 @@ func (s *Socket) sendHead(rec *record) bool {
 		e = s.sendRecord(rec)
 	}
 	if e != 0 && e != syscall.EAGAIN && rec.copied && s.isConnected() {
-		// An ICMP error of an earlier datagram: it is reported, and this one is sent again.
+		// An ICMP error of an earlier datagram: it is reported, and this one is sent again. A packet of SendPacket ends with the error: its
+		// EventSent reports it.
 		s.sendFailed(s.remote(), e)
 		e = s.sendRecord(rec)
 	}

@@ -219,18 +219,23 @@ func (k *Sink) callCallback(s *Socket) (v Verdict) {
 				_ = rec.Packet.Release()
 			}
 			*rec = Completion{}
-			for i := range k.dst[:k.n] { // nor does Poll return what it had delivered
-				if p := &k.dst[i].Packet; p.Valid() {
-					_ = p.Release()
-				}
-			}
-			k.dst = nil // this Poll is over
+			k.abandonPoll()
 		}
 	}()
 	k.ring.inCallback = true
 	v = s.active().callback(s, &k.ring.callbackCompletion)
 	returned = true
 	return v
+}
+
+// abandonPoll ends a Poll whose goroutine ends inside it: the packets that it has delivered are released, because it does not return them.
+func (k *Sink) abandonPoll() {
+	for i := range k.dst[:k.n] {
+		if p := &k.dst[i].Packet; p.Valid() {
+			_ = p.Release()
+		}
+	}
+	k.dst = nil
 }
 
 // didNotReturn notes that a callback of s panicked with p, or ended its goroutine.

@@ -18,6 +18,7 @@ func (r *Ring) Arm() (pending bool, err error) {
 	deadline, now := r.nextDeadline()
 	if deadline <= now {
 		r.inbox.cancelSleep()
+		r.turn |= timerMask // the next Poll looks at the deadlines
 		return true, nil
 	}
 	freed := r.pool.Freed()
@@ -110,7 +111,6 @@ func (r *Ring) disarm() {
 	r.endArmedSleep()
 	r.stats.Sleeps++
 	r.turn |= timerMask
-	r.turn++
 }
 
 // nextDeadline is when the ring must be polled at the latest: for a timer, a paced datagram or a transmit stamp; clock.Never for none. now is

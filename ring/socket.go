@@ -160,7 +160,7 @@ func (s *Socket) SetUserData(v uint64) error {
 		return &OpError{Op: "set user data", Err: ErrOwner}
 	}
 	s.userData = v
-	if s.announced && s.isActive() {
+	if s.announced && s.isActive() { // flags that were raised since carry the value of now
 		s.active().latched = v
 	}
 	return nil
@@ -221,6 +221,8 @@ func (s *Socket) State() string {
 	return s.state.String()
 }
 
+// suspended reports whether packets wait for Resume. The end of the connection ends a suspension, also the end that a send has met
+// (noteSendBroken).
 func (s *Socket) suspended() bool {
 	return s.stops&stopUser != 0 && s.state < stateDead && s.active().sendError == 0
 }

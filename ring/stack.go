@@ -24,10 +24,10 @@ type StackTransport interface {
 	// Unsent is how many datagrams are frames that have not left; CancelUnsent drops them and reports how many they were.
 	Unsent(s *Socket) int
 	CancelUnsent(s *Socket) int
-	// Changed reports that the socket's addresses, Settings or device are others than before.
+	// Changed reports that the socket's addresses, SocketOptions or device are others than before.
 	Changed(s *Socket) error
-	// MembershipChanged reports that of the socket's Settings.Groups those with the group and source of m are others than before, and nothing
-	// else: what it costs must not grow with their number.
+	// MembershipChanged reports that of the socket's SocketOptions.Groups those with the group and source of m are others than before, and
+	// nothing else: what it costs must not grow with their number.
 	MembershipChanged(s *Socket, m Membership) error
 }
 
