@@ -161,7 +161,7 @@ func (d *Device) attempts(contiguous bool) (list []attempt, reasons []link.Reaso
 	case !contiguous:
 		why = "buffers cross pages, and the region is not contiguous memory (one huge page)"
 	}
-	if why == "" || d.config.Copy == CopyNever {
+	if why == "" || d.config.Copy == CopyNever { // CopyNever has nothing else to try: the kernel's refusal is the answer
 		list = append(list, attempt{zeroCopy: true, jumbo: true}, attempt{zeroCopy: true})
 	} else if d.config.Copy != CopyAlways {
 		reasons = append(reasons, link.Reason{Code: ReasonNoZeroCopy, Text: "zero-copy on " + d.config.Interface + ": " + why})

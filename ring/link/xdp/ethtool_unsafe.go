@@ -130,7 +130,8 @@ func (c *ethtool) locations(int) ([]uint32, error) {
 // list makes a request that the kernel answers in r and with a list of locations behind the struct. It copies that list to locations, whose
 // length is the room that the kernel is given.
 func (c *ethtool) list(r *ruleRequest, locations []uint32) error {
-	words := make([]uint64, (requestBytes+4*len(locations)+7)/8+1) // aligned as the kernel wants the struct
+	// Of words, as the kernel wants the struct aligned. Without locations they still have room for it with its padding, 192 bytes.
+	words := make([]uint64, (requestBytes+4*len(locations)+7)/8)
 	raw := unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), len(words)*8)
 	copy(raw, unsafe.Slice((*byte)(unsafe.Pointer(r)), requestBytes))
 	if e := ethtoolCall(c.fd, c.name, unsafe.Pointer(&words[0])); e != 0 {

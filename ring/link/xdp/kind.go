@@ -26,7 +26,7 @@ func kindOf(l netlink.Link) kind {
 			return kind{name: "loopback"}
 		}
 		return kind{name: "device", native: true, zeroCopy: true, clock: true}
-	case "bond":
+	case "bond": // its driver runs the program where those of its members can (Linux 5.15), and has no zero-copy
 		return kind{name: t, native: true}
 	default: // veth, tuntap, bridge, vlan, macvlan …
 		return kind{name: t}

@@ -261,7 +261,7 @@ func (q *Queue) Shut() error {
 	return q.shutErr
 }
 
-// takeBack returns every buffer to the pool.
+// takeBack returns every buffer to the pool: those of the card, and of frames that Complete has not reported.
 func (q *Queue) takeBack() {
 	q.recall()
 	for _, d := range q.done {

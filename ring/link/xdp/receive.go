@@ -46,7 +46,8 @@ func (q *Queue) Receive(dst []link.Frame) int {
 	return n
 }
 
-// packet makes a packet of a descriptor, in place; zero when the descriptor makes no sense.
+// packet makes a packet of a descriptor, in place; zero when the descriptor makes no sense. It is charged to no account (0): the stack finds out
+// whose it is.
 func (q *Queue) packet(d *unix.XDPDesc) buffers.Packet {
 	i, at, ok := q.pool.Locate(d.Addr & mask48)
 	if !ok || q.records[i].where != inFill {
@@ -132,7 +133,7 @@ func (q *Queue) refill(batch int) {
 	if q.closed {
 		return
 	}
-	if q.ready == nil {
+	if q.ready == nil { // here and not in newQueue, which any goroutine calls: the pool is its owner's
 		q.ready = q.pool.AddReadyQueue()
 	}
 	missing := q.limit - q.posted

@@ -59,7 +59,8 @@ func newSocket(mem []byte, chunk int, c *Config) (_ *socket, err error) {
 			return nil, refuse(err, fmt.Sprintf("making a %s ring of %d entries", r.name, r.entries))
 		}
 	}
-	// How many frames one system call sends; the kernel's default is 32. Linux 6.17 and newer; before, Flush calls again.
+	// How many frames one system call sends; the kernel's default is 32, and it refuses more than the ring has. Linux 6.17 and newer; before,
+	// Flush calls again.
 	_ = unix.SetsockoptInt(fd, unix.SOL_XDP, unix.XDP_MAX_TX_SKB_BUDGET, min(c.TxRing, 256))
 	// What is on its way counts as sent data; the usual limit holds 277 small frames.
 	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, 4<<20); err != nil {
@@ -108,7 +109,8 @@ func (s *socket) bind(index, queue int, flags uint16, retry time.Duration) error
 	}
 }
 
-// busyPoll turns preferred busy polling on, with the kernel's usual budget of 64 frames.
+// busyPoll turns preferred busy polling on, with the kernel's usual budget of 64 frames. SO_BUSY_POLL, in microseconds, must not be 0 for it:
+// 20 is what the kernel's sample of AF_XDP takes.
 func (s *socket) busyPoll() error {
 	for _, o := range [][2]int{{unix.SO_PREFER_BUSY_POLL, 1}, {unix.SO_BUSY_POLL, 20}, {unix.SO_BUSY_POLL_BUDGET, 64}} {
 		if err := unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, o[0], o[1]); err != nil {
