@@ -90,12 +90,12 @@ func (t *Transport) Connect(s *ring.Socket, remote netip.AddrPort) (netip.AddrPo
 		return netip.AddrPort{}, err
 	}
 	h, c := ring.HandleOf(s), ring.ConfigOf(s)
+	// A bound socket has its ring, and Bind has asked. PktInfo: an earlier call, which failed, has. The local address, which the kernel
+	// chooses now, is definite: the peer's stands for it.
 	if h.Kind == ring.KindDatagram && (c.Timestamps || c.TxTimestamps || c.PacketInfo || c.ReportDrops) && s.Ring() == nil && !h.PktInfo {
-		to := t.address
 		if err := t.askControl(s, remote.Addr()); err != nil {
 			return netip.AddrPort{}, err
 		}
-		t.address = to
 	}
 	if e := sys.Connect(FD(s), &t.address); e != 0 && e != unix.EINPROGRESS {
 		return netip.AddrPort{}, e
@@ -134,7 +134,7 @@ func (t *Transport) Close(s *ring.Socket, reset bool) error {
 		if reset {
 			sys.SetReset(FD(s))
 		}
-		if !h.Ended {
+		if !h.Ended { // at the end of the stream nothing is unread
 			discard(s)
 		}
 	}
@@ -152,7 +152,7 @@ func (t *Transport) Release(c ring.Conn) error {
 }
 
 // discard reads and drops what was not read. close(2) with unread data sends a reset, which may overtake our last data (RFC 1122 section
-// 4.2.2.13): the peer would lose data that it still wants to read.
+// 4.2.2.13): the peer would lose data that it still wants to read. A peer that goes on sending is reset after 16 MiB.
 func discard(s *ring.Socket) {
 	call := sys.Discard
 	if s.Unix() {

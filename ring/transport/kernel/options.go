@@ -70,7 +70,7 @@ func paceStream(fd int, rate uint64) error {
 	}
 	err := unix.SetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_MAX_PACING_RATE, want)
 	if err == nil {
-		// Before Linux 4.20 the option has 32 bits, and the kernel takes the lower ones without a word.
+		// Before Linux 4.20 the option has 32 bits, and the kernel takes the lower ones silently. No limit is all ones, 32 of them there.
 		var got uint64
 		if got, err = unix.GetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_MAX_PACING_RATE); err == nil && uint32(got) != uint32(want) ||
 			err == nil && got != want && want != ^uint64(0) {
@@ -120,7 +120,8 @@ func (t *Transport) askControl(s *ring.Socket, local netip.Addr) error {
 	return nil
 }
 
-// stampFlags is the value of SO_TIMESTAMPING for the socket's Config. Received datagrams are stamped by SO_TIMESTAMPNS, or by the card.
+// stampFlags is the value of SO_TIMESTAMPING for the socket's Config; 0 where SO_TIMESTAMPNS, which stamps received datagrams, is enough.
+// Reports of sent datagrams have a number (OPT_ID) and no copy of the datagram (OPT_TSONLY).
 func stampFlags(c *ring.Config) (flags int) {
 	if c.TxTimestamps {
 		flags |= unix.SOF_TIMESTAMPING_TX_SOFTWARE | unix.SOF_TIMESTAMPING_SOFTWARE |
