@@ -156,6 +156,9 @@ func judge(a *answer, all []finding) string {
 		if a.Place == "upstream" && f.Place != "upstream" && f.Place != "unknown" && f.Count > 0 && near(f.Time) {
 			return "a loss upstream is called local: " + f.Cause
 		}
+		if a.Place != "upstream" && f.Place == "upstream" && f.Count > 0 {
+			return "a loss here is called one of the sender or the network: " + f.Cause
+		}
 		of := strings.Contains(f.Cause, said[a.Cause]) && (f.Place == a.Place)
 		cause = cause || of
 		if of || strings.Contains(f.Cause, "missing") {
