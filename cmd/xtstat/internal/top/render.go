@@ -272,7 +272,11 @@ func socketLines(m *live.Model, v *View, rows int) []Line {
 func eventLines(m *live.Model) []Line {
 	list := []Line{{{"journal", Title}}}
 	for _, e := range m.Events[max(0, len(m.Events)-4):] {
-		list = append(list, Line{{fmt.Sprintf("%s %-9s +%d %s", e.Time.Format("15:04:05.000"), e.Kind, e.Count, e.Text), Plain}})
+		text := fmt.Sprintf("%s %-9s +%d %s", e.Time.Format("15:04:05.000"), e.Kind, e.Count, e.Text)
+		if e.About != "" {
+			text += " (" + e.About + ")"
+		}
+		list = append(list, Line{{text, Plain}})
 	}
 	return list
 }

@@ -29,6 +29,7 @@ func made() *live.Model {
 	for range 9 {
 		m.Events = append(m.Events, stats.Event{Time: start, Kind: "feed_gap", Count: 3, Text: "line A: 5 to 7"})
 	}
+	m.Events = append(m.Events, stats.Event{Time: start, Kind: "drop", Count: 37, Text: "drops", Of: "socket 3", About: "fd=3 10.0.0.1:5000"})
 	return m
 }
 
@@ -53,7 +54,7 @@ func TestRenderFits(t *testing.T) {
 		text = append(text, l.String())
 	}
 	all := strings.Join(text, "\n")
-	for _, want := range []string{"feed 4711 running  up 1m0s  09:30:00", "12.3k/s", "25.0 %", "37/s", "2.5ms", "udp.budget", "4000 used of 4096", "free 96, held 4000", "line A: 5 to 7",
+	for _, want := range []string{"feed 4711 running  up 1m0s  09:30:00", "12.3k/s", "25.0 %", "37/s", "2.5ms", "udp.budget", "4000 used of 4096", "free 96, held 4000", "line A: 5 to 7", "+37 drops (fd=3 10.0.0.1:5000)",
 		"7 sockets more", "8.0Mbit/s",
 		"itch         A@eth0                        1.2k          66         4      2        5         3        80077"} {
 		require.Contains(t, all, want)

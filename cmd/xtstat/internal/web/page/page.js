@@ -171,7 +171,7 @@ function events() {
     const li = element("li", "", e.kind);
     const at = new Date(e.time);
     li.append(element("span", clock(e.time) + "." + String(at.getMilliseconds()).padStart(3, "0")), element("span", e.kind),
-      element("span", "+" + e.count), element("span", e.text));
+      element("span", "+" + e.count), element("span", e.about ? e.text + " (" + e.about + ")" : e.text));
     return li;
   });
 }
