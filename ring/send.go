@@ -8,9 +8,10 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/sys"
 )
 
-// Ways to send. On a socket over a stack of the library all end in the send queue, see stack.go; a paced or numbered one has a way of its
-// own, see shaper.go. On the others there are two. Send, SendTo and SendVector copy into the transport's queue at once. SendPacket hands
-// over a buffer and says when it is free again. Both keep the order on a stream: while a packet waits, Send takes nothing.
+// Ways to send. On a socket over a stack of the library all end in the send queue, see stack.go, but for datagrams whose destination is ready:
+// those go to the driver at once (Stack.SendFast). A paced or numbered socket has a way of its own, see shaper.go. On the others there are two.
+// Send, SendTo and SendVector copy into the transport's queue at once. SendPacket hands over a buffer and says when it is free again. Both keep
+// the order on a stream: while a packet waits, Send takes nothing.
 //
 // Each checks first that the owner calls it, which takes a nanosecond: two goroutines that send at once would mix each other's addresses.
 

@@ -207,8 +207,8 @@ type Prober interface {
 	Probe(s *Socket, b []byte, to netip.AddrPort) syscall.Errno
 }
 
-// SetTransport gives the socket another transport. Only a driver calls it, in Attach: from there on that transport has the socket, and Close is
-// called there.
+// SetTransport gives the socket another transport. Only a driver calls it, in Attach, and when a connection moves
+// between stacks: from there on that transport has the socket, and Close is called there.
 func SetTransport(s *Socket, t Transport, c Conn) {
 	if s.readable() {
 		s.setTransport(t, c)

@@ -15,7 +15,7 @@
 //
 // A burst is walked in passes, so that its cache misses overlap: first the headers of all frames, then the lookups of each protocol, then
 // the processing. A protocol is called once for a burst, never per packet. The frame, what was found in its headers and the packet's memory
-// are the same values from the link to the protocol: nothing is copied into another type, and no header is read twice. What is not
+// are the same values from the link to the protocol: nothing is copied into another type. What is not
 // delivered is released and counted under the name of its reason ([Stack.Drops]). Frames that span buffers are gathered into a large one:
 // a protocol sees a packet in one piece.
 //

@@ -13,7 +13,7 @@
 //
 //	link ──► frames ──► internal/ip ──► udp ──► datagrams ──┐
 //	                                                        ├──► completions
-//	kernel ─► shadow socket ─► recvmsg ─► marked OS ────────┘
+//	kernel ─► shadow socket ─► recvmsg ─► ViaKernel ────────┘
 //
 // A descriptor may have net.ipv4.igmp_max_memberships groups (20 by default) and net.ipv4.igmp_max_msf sources of each. For more the
 // driver opens further descriptors, which are not bound and only hold memberships (package shadow); the shadow receives what they
@@ -34,7 +34,7 @@
 // and which a sender of market data turns off), to broadcast addresses, and by interfaces that are no link of the ring.
 //
 //	destination                          way
-//	this host, any socket                shadow; received by the kernel's sockets, and by ours through their shadows, marked OS
+//	this host, any socket                shadow; received by the kernel's sockets, and by ours through their shadows, marked ViaKernel
 //	a group, IP_MULTICAST_LOOP on        where sockets of the kernel receive it: shadow; the kernel sends the frame and loops it to this
 //	                                     host's members. Else link; the stack loops it to members on the exchange's rings (groupsend.go)
 //	a group, IP_MULTICAST_LOOP off       link; no socket of this host receives it, in any process

@@ -22,7 +22,7 @@ var noFastPath = false
 // stack, so that each socket's datagrams keep their order.
 //
 //	fast        the frame is looked at once: udp.MatchFast, ring.Sink.Frame
-//	the others  ip.Stack.Input, udp.Protocol.Input, hand, ring.Sink.Datagram: several sockets, other rings, callbacks, stamps, backlogs, drops
+//	the others  ip.Stack.Input, udp.Protocol.Input, deliver, Sink.Datagram: several sockets, other rings, callbacks, stamps, backlogs, drops
 func (d *driver) receiveFast(k *ring.Sink, i int, frames []link.Frame) int {
 	if noFastPath || !d.udp.CanMatch(i) {
 		return 0

@@ -123,7 +123,7 @@ func (q *Queue) closeByProducer() {
 func (q *Queue) IsReady() bool { return q.tail.Load() != q.head.Load() && !q.closed.Load() }
 
 // Begin lets the consumer read a burst of at most max datagrams, and reports how many there are; 0 when the producer has left. The mark is
-// set before closed is looked at, and shut does it the other way round. After Begin comes End, if it was not 0.
+// set before closed is looked at, and closeByProducer does it the other way round. After Begin comes End, if it was not 0.
 func (q *Queue) Begin(max int) int {
 	q.busy.Store(true)
 	n := min(int(q.tail.Load()-q.head.Load()), max)
