@@ -16,9 +16,9 @@ const (
 	flagRxVLAN      = 1 << 8
 )
 
-// LeaveTagsIn makes an interface of the present namespace leave 802.1Q tags in the frames that it receives and sends, where most take them out
-// and put them in by themselves (ethtool -K rxvlan off txvlan off).
-func LeaveTagsIn(t testing.TB, name string) {
+// TakeTagsOut makes an interface of the present namespace take 802.1Q tags out of the frames that it receives, and put those of frames to send
+// in by itself (ethtool -K rxvlan, txvlan). With false the tags stay in the frames.
+func TakeTagsOut(t testing.TB, name string, on bool) {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	require.NoError(t, err)
@@ -26,8 +26,10 @@ func LeaveTagsIn(t testing.TB, name string) {
 	value := struct{ cmd, data uint32 }{cmd: ethtoolGetFlags}
 	require.Zero(t, ethtool(fd, name, unsafe.Pointer(&value)), "the flags of %s", name)
 	value.cmd = ethtoolSetFlags
-	value.data &^= flagRxVLAN | flagTxVLAN
-	require.Zero(t, ethtool(fd, name, unsafe.Pointer(&value)), "the flags of %s", name)
+	if value.data &^= flagRxVLAN | flagTxVLAN; on {
+		value.data |= flagRxVLAN | flagTxVLAN
+	}
+	require.Zero(t, ethtool(fd, name, unsafe.Pointer(&value)), "flags of %s: VLAN tags taken out: %v", name, on)
 }
 
 // ethtool makes the ioctl SIOCETHTOOL for an interface; data is the command's struct.
