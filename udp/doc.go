@@ -25,8 +25,8 @@
 //
 // One compare with the generation of the stack's routes reports whether what Prepare found is still good.
 //
-// In this order the files refer downwards, with four exceptions: protocol, input, warm, send, loop, handoff, errors, delivery, stopped,
-// backlog, directory, destination, table, members, snapshot, shards, flow, endpoint.
+// In this order the files call downwards: protocol, fastflow, input, warm, send, loop, handoff, errors, delivery, stopped, backlog, directory,
+// destination, table, members, snapshot, shards, flow, endpoint.
 //
 // # Whose datagram
 //
