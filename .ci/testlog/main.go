@@ -25,6 +25,10 @@ type event struct{ Action, Package, Test, Output, Key, Value string }
 var driverOf = map[string]string{"ring/uring": "uring", "ring/epoll": "epoll", "ring/offload": "offload", "ring/link/xdp": "offload",
 	"ring/link/record": "offload", "internal/ip": "offload", "udp": "offload", "simnet": "offload"}
 
+// wholePackage stands for the name of a test where a package failed and none of its tests was reported: it was killed, ended by itself, did not
+// build, or something was printed in front of the report, on its line.
+const wholePackage = "*"
+
 const module = "github.com/socketxtreme/socketxtreme/"
 
 func main() {
@@ -50,7 +54,7 @@ func summary(lines []string) string {
 
 // run prints what the package's comment says, from the events on standard input. It adds to the file rings, unless that is empty, a line for each
 // test that passed: its name, and the kinds of ring that it has run on. It writes to the file failed, unless that is empty, a line for each test
-// that failed: its package and, unless more than a test failed (the process ended, or there was a data race), its name.
+// that failed: its package and its name, which is wholePackage where no test was reported as failed. After a panic or a data race there is no name.
 func run(rings, failed string) error {
 	in := bufio.NewScanner(os.Stdin)
 	in.Buffer(nil, 64<<20)
@@ -85,7 +89,19 @@ func run(rings, failed string) error {
 		case "fail":
 			fmt.Print(strings.Join(output[key], ""))
 			delete(output, key)
-			if test, _, of := strings.Cut(e.Test, "/"); !of && (test != "" || len(failures[e.Package]) == 0) {
+			test, _, of := strings.Cut(e.Test, "/")
+			if test == "" { // the tests whose end was not reported, and what they have printed
+				for key, lines := range output {
+					if key[0] == e.Package {
+						fmt.Print(strings.Join(lines, ""))
+						delete(output, key)
+					}
+				}
+				if len(failures[e.Package]) == 0 {
+					test = wholePackage
+				}
+			}
+			if !of && test != "" {
 				failures[e.Package] = append(failures[e.Package], test)
 			}
 		case "skip":
