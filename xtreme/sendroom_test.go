@@ -147,10 +147,11 @@ func sendingToNobody(t *testing.T, test func(w *world, setting string, at, nobod
 			t.Setenv("VMA_TX_NONBLOCKED_EAGAINS", setting)
 			for _, at := range []netip.AddrPort{loopback, loopback6} {
 				w := byEnvironment(t, kind)
-				other := w.udp(at)
-				nobody := other.LocalAddr()
-				w.close(other)
-				test(w, setting, at, nobody)
+				// A connected socket has the port, so that nobody else gets it, and takes nothing of what is sent there by others.
+				holder, err := net.DialUDP("udp", net.UDPAddrFromAddrPort(at), net.UDPAddrFromAddrPort(netip.AddrPortFrom(at.Addr(), 9)))
+				w.NoError(err)
+				test(w, setting, at, holder.LocalAddr().(*net.UDPAddr).AddrPort())
+				w.NoError(holder.Close())
 			}
 		}
 	})
