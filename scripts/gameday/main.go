@@ -37,7 +37,7 @@ func run(args []string) error {
 	}
 	seed := f.Uint64("seed", 0, "draws the cause and its size; 0: by chance")
 	name := f.String("cause", "", "this cause instead of one that is drawn: "+strings.Join(causeNames(), ", "))
-	dir := f.String("dir", "", "where the statistics and the answer lie; empty: a new directory")
+	dir := f.String("dir", "", "where the statistics and the answer lie, made if it is not there; empty: a new directory below the one for temporary files")
 	stay := f.Duration("stay", 10*time.Minute, "how long the feed goes on afterwards; then the statistics are those of a process that has ended")
 	if err := f.Parse(args); err != nil {
 		return err
@@ -58,11 +58,14 @@ func run(args []string) error {
 			return err
 		}
 	}
+	var err error
 	if *dir == "" {
-		var err error
-		if *dir, err = os.MkdirTemp("", "gameday-"); err != nil {
-			return err
-		}
+		*dir, err = os.MkdirTemp("", "gameday-")
+	} else {
+		err = os.MkdirAll(*dir, 0o755)
+	}
+	if err != nil {
+		return err
 	}
 	g, err := start(*dir, drawn, size)
 	if err != nil {

@@ -32,10 +32,10 @@ func newWorld(queues int) (w *world, err error) {
 	w = &world{here: netns.None(), there: netns.None(), queues: queues}
 	err = onThread(func() error {
 		if w.there, err = netns.New(); err != nil {
-			return fmt.Errorf("a network namespace: %w", err)
+			return fmt.Errorf("a network namespace (needs root, or CAP_SYS_ADMIN): %w", err)
 		}
 		if w.here, err = netns.New(); err != nil {
-			return fmt.Errorf("a network namespace: %w", err)
+			return fmt.Errorf("a network namespace (needs root, or CAP_SYS_ADMIN): %w", err)
 		}
 		pair := &netlink.Veth{LinkAttrs: netlink.NewLinkAttrs(), PeerName: peerDevice, PeerNamespace: netlink.NsFd(w.there),
 			PeerNumTxQueues: uint32(queues), PeerNumRxQueues: uint32(queues)}
