@@ -62,8 +62,8 @@ type moveOrder struct {
 	roomUntil       clock.Time // until when it waits for buffers; 0: it has not found too few yet
 }
 
-// waitsForRoom reports whether the order is to be tried again, because there may be buffers then.
-func (o *moveOrder) waitsForRoom(err error, now clock.Time) bool {
+// postpone puts off an order that has found no buffers. It reports whether the order is to be tried again.
+func (o *moveOrder) postpone(err error, now clock.Time) bool {
 	if !errors.Is(err, unix.ENOBUFS) {
 		return false
 	}
@@ -204,7 +204,7 @@ func (d *driver) moveConnections(k *ring.Sink) {
 			err = d.moveToStack(k, s)
 		}
 		switch {
-		case errors.Is(err, unix.EINPROGRESS), o.waitsForRoom(err, d.now):
+		case errors.Is(err, unix.EINPROGRESS), o.postpone(err, d.now):
 			d.addOrder(s, o) // a later turn
 		case err != nil:
 			m.refusals++

@@ -106,20 +106,15 @@ func TestWindow(t *testing.T) {
 // What is lost at two times is two findings, each with its time and with the gap between polls that it is from; a gap in a feed at another time
 // than a loss of this host is upstream.
 func TestEachLossHasItsTime(t *testing.T) {
-	at := func(ms int, kind stats.EventKind, count uint64, text string) stats.Event {
-		return stats.Event{Number: 1, Time: noon.Add(time.Duration(ms) * time.Millisecond), Kind: kind.String(), Count: count, Text: text}
-	}
-	events := []stats.Event{
-		at(1000, stats.EventPollGap, 400e6, "feed: timers: they took 400ms"),
-		at(1010, stats.EventDrop, 30, "v0/0.xdp.rx_dropped"),
-		at(1020, stats.EventDrop, 12, "v0/0.xdp.rx_dropped"),
-		at(1030, stats.EventFeedGap, 42, "deep 1-42"),
-		at(1031, stats.EventFeedGap, 8, "deep 50-57"),
-		at(5000, stats.EventFeedGap, 3, "deep 100-102"),
-		at(8000, stats.EventPollGap, 50e6, "feed: garbage collection: one was under way"),
-		at(8010, stats.EventDrop, 7, "v0/0.xdp.rx_dropped"),
-	}
-	found := Explain(Gather(samples(map[string]uint64{"host.v0/0.xdp.rx_dropped": 49}), events, noon, noon.Add(10*time.Second)))
+	found, _ := explained(map[string]uint64{"host.v0/0.xdp.rx_dropped": 49},
+		journal(1000, stats.EventPollGap, 400e6, "feed: timers: they took 400ms"),
+		journal(1010, stats.EventDrop, 30, "v0/0.xdp.rx_dropped"),
+		journal(1020, stats.EventDrop, 12, "v0/0.xdp.rx_dropped"),
+		journal(1030, stats.EventFeedGap, 42, "deep 1-42"),
+		journal(1031, stats.EventFeedGap, 8, "deep 50-57"),
+		journal(5000, stats.EventFeedGap, 3, "deep 100-102"),
+		journal(8000, stats.EventPollGap, 50e6, "feed: garbage collection: one was under way"),
+		journal(8010, stats.EventDrop, 7, "v0/0.xdp.rx_dropped"))
 	require.Len(t, found, 4, "%+v", found)
 	first, beside, second, upstream := found[0], found[1], found[2], found[3]
 	require.Equal(t, Application, first.Place)
