@@ -66,10 +66,10 @@ func (c settledConn) Reset() error {
 func TestStreamContractOverAnotherRingsQueue(t *testing.T) {
 	var taken atomic.Uint64 // of rings that are closed beside each other
 	var opened atomic.Bool
-	var x *offload.Exchange // of the case
+	var x atomic.Pointer[offload.Exchange] // of the case that was opened last; those that look at it run alone
 	ringtest.Run(t, ringtest.Backend{Name: "offload", Caps: streamCaps, Streams: true, Has: []string{ringtest.KeepAlive, ringtest.AcceptAway},
-		Inspect: func(number int) (ring.Adopted, error) { return x.Transit().Inspect(ring.Conn(number)) },
-		Refuse:  func(number int) error { return x.Transit().Refuse(ring.Conn(number)) }, Sleeps: wakeUps,
+		Inspect: func(number int) (ring.Adopted, error) { return x.Load().Transit().Inspect(ring.Conn(number)) },
+		Refuse:  func(number int) error { return x.Load().Transit().Refuse(ring.Conn(number)) }, Sleeps: wakeUps,
 		Open: func(t *testing.T, pool *buffers.DriverPool, sc *ring.SetConfig) ringtest.Peers {
 			s := newShared(t, 2) // or skip
 			opened.Store(true)
@@ -77,7 +77,7 @@ func TestStreamContractOverAnotherRingsQueue(t *testing.T) {
 			require.NoError(t, s.exchange.Close())
 			s.exchange, err = offload.NewExchange(offload.ExchangeConfig{Host: s.mirror, Open: nic.XDP(xdp.Config{Retry: letGo, TCP: true})})
 			require.NoError(t, err)
-			x = s.exchange
+			x.Store(s.exchange)
 			c := streamCable{s.cable}
 			c.know("v0", deadAddr, net.HardwareAddr{2, 0, 0, 0, 0, 9})
 			join := func(sc *ring.SetConfig, queue, fill int) {
