@@ -57,3 +57,19 @@ func TestTheSettingSaysHowLongAnIdleLoopSpins(t *testing.T) {
 		})
 	}
 }
+
+// Where the kind of ring is left open, by the setting or by the Config that comes before it, it is epoll; one that is named is used.
+func TestANetworkTakesEpollForAuto(t *testing.T) {
+	needKind(t, conf.RingUring)
+	for _, c := range []struct{ setting, config, want conf.RingKind }{
+		{conf.RingAuto, "", conf.RingEpoll},
+		{conf.RingAuto, conf.RingAuto, conf.RingEpoll},
+		{conf.RingUring, conf.RingAuto, conf.RingEpoll},
+		{conf.RingAuto, conf.RingUring, conf.RingUring},
+		{conf.RingUring, "", conf.RingUring},
+	} {
+		n := newNetwork(t, c.setting, Config{Poller: xtreme.PollerConfig{RingKind: c.config}})
+		dialled, _ := pair(t, n, "tcp")
+		require.Equal(t, string(c.want), dialled.path.Kind, "SX_RING=%s, RingKind %q", c.setting, c.config)
+	}
+}
