@@ -38,8 +38,9 @@ func New(e *xtreme.Engine, c Config) (*Network, error) {
 		return nil, err
 	}
 	orElse(&c.Logger, e.Logger())
-	if e.Settings().Ring == conf.RingAuto { // see package documentation
-		orElse(&c.Poller.RingKind, conf.RingEpoll)
+	orElse(&c.Poller.RingKind, e.Settings().Ring)
+	if c.Poller.RingKind == conf.RingAuto { // see package documentation
+		c.Poller.RingKind = conf.RingEpoll
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	n := &Network{engine: e, config: c, cancel: cancel, ended: make(chan struct{})}
@@ -104,9 +105,7 @@ func (n *Network) Shutdown(ctx context.Context) error {
 
 // hasOwnTCP reports whether the settings ask for TCP by our own stack.
 func (n *Network) hasOwnTCP() bool {
-	kind := n.config.Poller.RingKind
-	orElse(&kind, n.engine.Settings().Ring)
-	return kind == conf.RingOffload && n.engine.Settings().Offload.TCP
+	return n.config.Poller.RingKind == conf.RingOffload && n.engine.Settings().Offload.TCP
 }
 
 // isLoop reports whether the caller is one of the loops, which must not wait for another one.
