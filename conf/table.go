@@ -16,8 +16,8 @@ var ringParameters = []Parameter{
 		access: access{"interfaces, separated by commas", getInterfaces, setInterfaces,
 			func(s *Settings) bool { return validateInterfaces(s.Offload.Interfaces) == nil }}}.on(RingOffload).as(""),
 	Parameter{Name: "SX_OFFLOAD_TCP", Title: "Offloaded TCP", Field: "Offload.TCP", State: Works,
-		Effect: "1 has our own stack carry TCP over IPv4 as well, for each poller on the interfaces of which it has a queue; IPv6, connections " +
-			"within the host and sockets made elsewhere stay with the kernel, and the path says why. 0 leaves TCP to the kernel",
+		Effect: "1 has our own stack carry TCP over IPv4 as well, on interfaces of which the poller has a queue; connections of IPv6 and within " +
+			"the host and adopted descriptors stay with the kernel, and the path says why. 0 leaves TCP to the kernel",
 		access: toggle(func(s *Settings) *bool { return &s.Offload.TCP }, false)}.on(RingOffload).as("0"),
 	Parameter{Name: "SX_CHECKSUM", Title: "Received checksums", Field: "Offload.Checksum", State: Works,
 		Effect: "what an offloaded ring does with received checksums of UDP and TCP: strict drops wrong and unfinished ones, accept-partial only wrong " +
@@ -26,42 +26,42 @@ var ringParameters = []Parameter{
 		access: access{"auto, strict, accept-partial or off", getChecksum, setChecksum,
 			func(s *Settings) bool { _, err := ParseChecksum(string(s.Offload.Checksum)); return err == nil }}}.on(RingOffload),
 	Parameter{Name: "SX_OFFLOAD_XDP_MODE", Title: "Place of the XDP program", Field: "Offload.Mode", State: Works,
-		Effect: "where the XDP program of an offloaded interface runs: native, in the driver; generic, behind it; auto, by the kind of " +
-			"interface. With native an interface whose driver refuses the program is not opened, and the path says xdp.no_native",
+		Effect: "where the XDP program of an offloaded interface runs: native, in the driver; generic, behind it; auto, in that of a network card if it " +
+			"takes the program, else behind it. With native an interface whose driver refuses the program is not opened, and the path says " +
+			"xdp.no_native",
 		access: access{"auto, native or generic", getXDPMode, setXDPMode,
 			func(s *Settings) bool { _, err := ParseXDPMode(string(s.Offload.Mode)); return err == nil }}}.on(RingOffload),
 	Parameter{Name: "SX_OFFLOAD_TIME", Title: "Offloaded arrival times", Field: "Offload.Time", State: Works,
 		Effect: "what stamps the datagrams that an offloaded ring receives, for sockets with Timestamps: poll the ring, when it takes a " +
-			"frame; xdp the XDP program, when the frame comes in; hardware the card, else as xdp. An interface stays as it was opened, " +
-			"and a socket that opens one asks for hardware if it has HardwareTimestamps, or Timestamps while " +
-			"VMA_HW_TS_CONVERSION is not 0; where the ring stamps, the path of a socket with " +
-			"Timestamps says stamp.poll. PollerConfig.OffloadTime comes before it, and VMA_HW_TS_CONVERSION other than 0, which asks for hardware",
+			"frame; xdp the XDP program, when the frame comes in; hardware the card, where it can, else as xdp. An interface stays as it was " +
+			"opened; where the ring stamps, the path of a socket with Timestamps says stamp.poll. PollerConfig.OffloadTime comes before it, " +
+			"and so do VMA_HW_TS_CONVERSION other than 0 and HardwareTimestamps of the socket that opens an interface, which ask for hardware",
 		access: access{"poll, xdp or hardware", getTimeSource, setTimeSource,
 			func(s *Settings) bool { _, err := ParseTimeSource(string(s.Offload.Time)); return err == nil }}}.on(RingOffload).unless(cardTimeAsks),
 	Parameter{Name: "SX_OFFLOAD_BUSY_POLL", Title: "Busy polling of offloaded queues", Field: "Offload.BusyPoll", State: Works,
-		Effect: "1 makes each look at an offloaded interface that finds nothing a system call that runs the driver's poll " +
-			"(SO_PREFER_BUSY_POLL, Linux 5.11); where the kernel refuses it, or knows no queue to poll for the socket after the first frames (a veth on " +
-			"6.18), no such call is made and the path says xdp.no_busy_poll",
+		Effect: "1 has each look at an offloaded interface that finds nothing run the driver's poll, by a system call (SO_PREFER_BUSY_POLL, " +
+			"Linux 5.11); where the kernel refuses it, or after the first frames knows no queue to poll, the path says xdp.no_busy_poll. Not " +
+			"tested on a network card",
 		access: toggle(func(s *Settings) *bool { return &s.Offload.BusyPoll }, false)}.on(RingOffload).as("0"),
 	Parameter{Name: "SX_OFFLOAD_GATHER", Title: "Answers that share a flush", Field: "Offload.Gather", State: Works,
-		Effect: "an offloaded ring in copy mode, where each flush is a system call, may hold back fewer frames than this while frames come, to send " +
-			"them by one: for some microseconds, as Poll sees the time. Flush, which a reactor calls in each turn that had something, sends " +
-			"them: only for programs that poll on by themselves. 0: nothing is held",
+		Effect: "how many frames an offloaded ring in copy mode may collect while frames come in, for some microseconds, to send them by one " +
+			"system call; 0: none. Flush sends them at once, and a reactor calls it in each turn that had something: the setting is for " +
+			"programs that call Poll themselves",
 		access: zeroOr(func(s *Settings) *int { return &s.Offload.Gather }, 2, 512)}.on(RingOffload).as("0"),
 	Parameter{Name: "SX_CAPTURE", Title: "Capture of offloaded frames", Field: "Offload.Capture", State: Works,
-		Effect: "a file for the frames that offloaded rings receive and send by links, as pcapng; the first %d in its name is the process; empty: " +
-			"none. It is emptied when an engine is made, whatever the rings of its pollers",
+		Effect: "a file for the frames that offloaded rings receive and send, as pcapng; the first %d in its name is the process id; empty: " +
+			"none. It is made or emptied when an engine is made, whatever the rings of its pollers",
 		access: text(func(s *Settings) *string { return &s.Offload.Capture }, "the name of a file", anything)}.on(RingOffload).as(""),
 	Parameter{Name: "SX_CAPTURE_SNAP", Title: "Captured bytes of a frame", Field: "Offload.CaptureSnap", State: Works,
 		Effect: "how many bytes of each frame are captured; 0: all",
 		access: zeroOr(func(s *Settings) *int { return &s.Offload.CaptureSnap }, 14, 65535)}.on(RingOffload).unless(noCapture).as("0"),
 	Parameter{Name: "SX_CAPTURE_LIMIT", Title: "Size of the capture (MiB)", Field: "Offload.CaptureLimit", State: Works,
-		Effect: "the most MiB that the file grows to; what comes then is counted as capture.over_limit; 0: 1024",
+		Effect: "the most MiB that the file grows to; frames that come then are counted as capture.over_limit; 0: 1024",
 		access: zeroOr(func(s *Settings) *int { return &s.Offload.CaptureLimit }, 1, 1<<20)}.on(RingOffload).unless(noCapture).as("0"),
 	Parameter{Name: "SX_RECORD", Title: "Recorder of offloaded frames", Field: "Offload.Recorder", State: Works,
-		Effect: "MiB of memory in which an engine keeps the last frames of its offloaded rings, for xtstat capture and Engine.WriteRecord; with " +
-			"dir it writes them to a file by itself when something is lost: 32,snap=128,dir=/var/tmp,after=2s,every=1m,quota=256,gap=10ms,filter=… " +
-			"(docs/monitoring.md); empty: none",
+		Effect: "MiB of memory, 1 to 65536, in which an engine keeps the last frames of its offloaded rings, 128 bytes of each unless snap " +
+			"says otherwise, for xtstat capture and Engine.WriteRecord; with dir it writes them to a file by itself when something is lost: " +
+			"32,snap=128,dir=/var/tmp,after=2s,every=1m,quota=256,gap=10ms,filter=… (docs/monitoring.md); empty or 0: none",
 		access: access{"MiB, and options behind commas",
 			func(s *Settings) string { return s.Offload.Recorder.String() },
 			func(s *Settings, text string) (err error) {
@@ -73,13 +73,13 @@ var ringParameters = []Parameter{
 			},
 			func(s *Settings) bool { return s.Offload.Recorder.validate() == nil }}}.on(RingOffload).as(""),
 	{Name: "VMA_OFFLOADED_SOCKETS", Title: "Offloaded Sockets", Field: "KernelOnly", State: Works,
-		Effect: "0 leaves sockets to the kernel, whatever the rules say, and the path says setting.offloaded_sockets; exceptions are a " +
-			"poller by SetOffload (extraapi.ThreadOffload) and a socket by SocketConfig.RequireOffload. 1 permits offload where the " +
-			"poller is of kind offload",
+		Effect: "0 leaves sockets to the kernel, whatever the rules say, and the path says setting.offloaded_sockets. A poller's SetOffload " +
+			"(extraapi.ThreadOffload) comes before it, and SocketConfig.RequireOffload and KernelOnly before both. 1 permits offload on pollers " +
+			"of kind offload",
 		access: toggle(func(s *Settings) *bool { return &s.KernelOnly }, true)},
 	{Name: "VMA_RING_ALLOCATION_LOGIC_RX", Title: "Ring allocation logic RX", Field: "RingLogic", State: Partly,
 		Effect: "which sockets of an interface share a kernel ring of a poller: 0 and 20 all, 1 those of one local address, 10 none, 30 " +
-			"those that got it on one core, 31 as 30 with the thread bound to the core; 11, those of one user id, only from code. Accepted " +
+			"those that get their ring on one core, 31 as 30 with the thread bound to that core; 11, those of one user id, only from code. Accepted " +
 			"connections are on their listener's ring. A poller has one offloaded ring whatever the logic. PollerConfig.RingLogic and " +
 			"SocketConfig.RingLogic come before it",
 		access: oneOf(func(s *Settings) *int { return &s.RingLogic }, []int{0, 1, 10, 20, 30, 31}, 11)},
@@ -91,10 +91,9 @@ var ringParameters = []Parameter{
 			"of two, 8 or more; 0: 2048), on uring rings the submission queue (rounded up to a power of two, 256 to 4096; 0: 256); on epoll " +
 			"rings it changes nothing",
 		access: integer(func(s *Settings) *int { return &s.RingEntries }, 0, 1<<20)}.on(RingOffload, RingUring).as("0"),
-	Parameter{Name: "VMA_RX_WRE", Title: "Rx QP WRE", Field: "Offload.Fill", VMA: "16000", State: Works,
-		Effect: "the most buffers that a queue of an offloaded interface keeps ready for its card; 0: as many as there can be, which is " +
-			"16384, or the queue's share of the poller's small buffers where that is less: three fifths of them for one interface of one " +
-			"queue, less where VMA_TX_BUFS keeps more than an eighth of them for sending",
+	Parameter{Name: "VMA_RX_WRE", Title: "Rx QP WRE", Field: "Offload.Fill", VMA: "16000, with VMA_SOCKETXTREME 1024", State: Works,
+		Effect: "the most buffers that a queue of an offloaded interface keeps ready for receiving; 0: its share of the poller's small buffers, at " +
+			"most 16384. One interface of one queue has three fifths of them, where VMA_TX_BUFS keeps no more than an eighth for sending",
 		access: zeroOr(func(s *Settings) *int { return &s.Offload.Fill }, 8, 1<<20)}.on(RingOffload).as("0"),
 	inert("VMA_RING_ALLOCATION_LOGIC_TX", "Ring allocation logic TX", "0", logicNumber, NotApplicable,
 		"a socket sends on the ring it receives on").like("VMA_RING_ALLOCATION_LOGIC_RX"),
@@ -107,8 +106,7 @@ var ringParameters = []Parameter{
 var memoryParameters = []Parameter{
 	{Name: "VMA_RX_BUFS", Title: "Rx Mem Bufs", Field: "SmallBuffers", VMA: "200000 for the process", State: Works,
 		Effect: "small buffers (2 KiB of payload) of each poller; all its buffers together, with 192 bytes more for each, must be below 4 GiB, else " +
-			"NewPoller is an error. " +
-			"PollerConfig.SmallBuffers comes before it",
+			"NewPoller fails. PollerConfig.SmallBuffers comes before it",
 		access: integer(func(s *Settings) *int { return &s.SmallBuffers }, 64, 1<<24)},
 	Parameter{Name: "VMA_TX_BUFS", Title: "Tx Mem Bufs", Field: "SendBuffers", VMA: "200000 for the process", State: Works,
 		Effect: "small buffers of each poller beyond VMA_RX_BUFS, bounded with them: one pool serves both directions, and receiving leaves " +
@@ -122,11 +120,12 @@ var memoryParameters = []Parameter{
 			"is as 0. PollerConfig.HugePages asks for them too, PollerConfig.Memory comes before both",
 		access: access{"0 (ANON), 1 (CONTIG) or 2 (HUGEPAGES)", getMemory, setMemory, func(*Settings) bool { return true }}}.unless(noContiguous),
 	{Name: "SX_BUFFER_DEBUG", Title: "Buffer debugging", Field: "BufferDebug", State: Works,
-		Effect: "records who holds each buffer, and panics when one is released twice",
+		Effect: "1 records where each packet is taken and released, and panics when one is released twice; it costs microseconds a packet and " +
+			"kilobytes a buffer",
 		access: toggle(func(s *Settings) *bool { return &s.BufferDebug }, false)},
 	{Name: "VMA_RX_BYTES_MIN", Title: "Rx Byte Min Limit", Field: "RxBytesMin", VMA: "65536", State: Works,
-		Effect: "a smaller receive buffer that ReceiveBuffer of a configuration, or SetReceiveBuffer, asks for is made this large, as far as " +
-			"the kernel allows it (net.core.rmem_max), which does not limit connections of our own TCP; 0: no least",
+		Effect: "the least receive buffer in bytes: where ReceiveBuffer of a configuration or SetReceiveBuffer asks for less, this is asked for; " +
+			"0: no least. Sockets of which neither is given keep their buffer",
 		access: integer(func(s *Settings) *int { return &s.RxBytesMin }, 0, 1<<30)},
 	inert("VMA_RX_WRE_BATCHING", "Rx QP WRE Batching", "64", within(1, 1024), NotApplicable, "batches cannot be set"),
 	inert("VMA_TX_WRE_BATCHING", "Tx QP WRE Batching", "64", within(1, 64), NotApplicable, "batches cannot be set"),
@@ -148,26 +147,26 @@ var pollParameters = []Parameter{
 			"never sleeps, whatever the other is",
 		access: span(func(s *Settings) *time.Duration { return &s.SelectPoll }, time.Microsecond, 100_000_000, true)},
 	Parameter{Name: "VMA_SELECT_POLL_OS_FORCE", Title: "Select Poll OS Force", Field: "OSRatio", State: Works,
-		Effect: "1 sets VMA_SELECT_POLL_OS_RATIO to 1 unless that is given itself", access: force}.unless(ratioSaid).as("0"),
+		Effect: "1 sets VMA_SELECT_POLL_OS_RATIO to 1, unless that is given itself", access: force}.unless(ratioSaid).as("0"),
 	{Name: "VMA_SELECT_POLL_OS_RATIO", Title: "Select Poll OS Ratio", Field: "OSRatio", State: Works,
-		Effect: "on every such turn a reactor looks at external descriptors (Loop.Watch), and after a sleep; 0: only after a sleep, and a " +
-			"reactor that never sleeps refuses Watch",
+		Effect: "every how many turns a reactor looks at external descriptors (Loop.Watch); it also looks after a sleep. 0: only after a sleep, " +
+			"and a reactor that never sleeps refuses Watch",
 		access: integer(func(s *Settings) *int { return &s.OSRatio }, 0, 1_000_000)},
 	Parameter{Name: "VMA_RX_UDP_POLL_OS_RATIO", Title: "Rx UDP Poll OS Ratio", Field: "ShadowRatio", State: Partly,
 		Old: []string{"VMA_RX_POLL_OS_RATIO", "VMA_RX_SKIP_OS"},
-		Effect: "while frames come, an offloaded ring reads the kernel's side of its sockets at the latest on every such Poll that has frames; 0, " +
-			"never, is not accepted",
+		Effect: "after how many Polls with frames, at the latest, an offloaded ring reads what the kernel has received for its sockets; 0 is " +
+			"not accepted",
 		access: integer(func(s *Settings) *int { return &s.ShadowRatio }, 1, 1_000_000)}.on(RingOffload),
 	{Name: "VMA_CQ_POLL_BATCH_MAX", Title: "CQ Poll Batch (max)", Field: "PollBatch", VMA: "16", State: Works,
 		Effect: "the most completions that a reactor takes with one Poll; 0: 256. Config.Batch comes before it",
 		access: integer(func(s *Settings) *int { return &s.PollBatch }, 0, 1<<16)},
 	Parameter{Name: "VMA_RX_POLL_YIELD", Title: "Rx Poll Yield", Field: "PollYield", State: Partly,
-		Effect: "after how many empty turns a spinning reactor lets other goroutines run, on epoll rings and not bound to a processor; " +
-			"others hold their thread; 0: 1024. One whose Rest is Adaptive does so in the first empty turn of a row too",
+		Effect: "after how many empty turns a spinning reactor lets other goroutines run, on epoll rings and not bound to a processor; 0: 1024. " +
+			"A reactor whose Rest is Adaptive does so in the first empty turn too",
 		access: integer(func(s *Settings) *int { return &s.PollYield }, 0, 1<<30)}.on(RingEpoll).as("0"),
 	{Name: "SX_LOOP_CPUS", Title: "Processors of reactors", Field: "LoopCPUs", State: Works,
-		Effect: "binds the threads of an engine's reactors to processors, the n-th to the n-th of the list, of 8192 at most, and round again: " +
-			"0,4,8-10; a processor that there is not is an error of Run. Config.Pin and Config.Unpinned come before it",
+		Effect: "binds the threads of an engine's reactors to processors, the n-th to the n-th of the list, and round again: 0,4,8-10; a " +
+			"reactor whose processor does not exist or is not allowed does not run, which is an error. Config.Pin and Config.Unpinned come before it",
 		access: access{"processors, separated by commas, or ranges", getCPUs, setCPUs, func(s *Settings) bool { return checkCPUs(s.LoopCPUs) }}},
 	inert("VMA_SELECT_SKIP_OS", "Select Skip OS", "4", count, NotApplicable,
 		"a reactor looks at external descriptors by VMA_SELECT_POLL_OS_RATIO also while packets come"),
