@@ -159,7 +159,7 @@ func TestStreamIsToldOfUnreachablePeers(t *testing.T) {
 		s, err := set.NewSocket(ring.KindStream, ring.IPv4, ring.Config{})
 		require.NoError(t, err)
 		for err = s.Connect(netip.MustParseAddrPort(to)); errors.Is(err, unix.ENETUNREACH) && time.Now().Before(end); {
-			// The mirror of the host has not heard of the new routes yet.
+			// The mirror of the host does not have the new routes yet.
 			time.Sleep(time.Millisecond)
 			require.NoError(t, s.Close())
 			s, err = set.NewSocket(ring.KindStream, ring.IPv4, ring.Config{})
