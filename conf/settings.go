@@ -25,7 +25,8 @@ func ParseRingKind(s string) (RingKind, error) {
 	return "", fmt.Errorf("ring kind %q: want auto, uring, epoll or offload", s)
 }
 
-// StatsDirectoryAuto is /run/socketxtreme for root, else a directory in $XDG_RUNTIME_DIR, or in /tmp with the user's number.
+// StatsDirectoryAuto is /run/socketxtreme for root, else a directory in $XDG_RUNTIME_DIR, or in $TMPDIR or /tmp with the
+// user's number.
 const StatsDirectoryAuto = "auto"
 
 // Settings is the configuration of an engine.

@@ -191,18 +191,19 @@ var socketParameters = []Parameter{
 		access: toggle(func(s *Settings) *bool { return &s.NoDelay }, false)},
 	{Name: "VMA_TCP_CC_ALGO", Title: "TCP CC Algorithm", Field: "Congestion", VMA: "0", State: Partly,
 		Effect: "congestion control of TCP sockets that pollers open and of those that such listeners accept; adopted ones keep what they " +
-			"have: 0 reno, 1 cubic, or a name that the kernel knows; empty: the kernel's default. One that the kernel refuses, as it does " +
-			"2, none, is a warning when an engine is made, and a case for VMA_EXCEPTION_HANDLING at each socket that a poller opens. Our own " +
-			"TCP has reno, cubic and none, and takes cubic for every other value",
+			"have: 0 reno, 1 cubic, 2 none, or a name that the kernel knows; empty: the kernel's default. One that the kernel refuses, as it does " +
+			"none, is a warning when an engine is made, and a case for VMA_EXCEPTION_HANDLING at each socket that a poller opens, also where our " +
+			"own TCP carries it. Our own TCP has reno, cubic and none, and takes cubic for every other value",
 		access: text(func(s *Settings) *string { return &s.Congestion }, "0, 1, 2 or the name of an algorithm", parseCongestion)},
 	{Name: "VMA_MSS", Title: "MSS", Field: "MSS", State: Works,
 		Effect: "the largest TCP segment that is announced and sent, its options counted with the payload, on sockets that pollers open and " +
 			"on those that such listeners accept; adopted ones keep what they have; 0: by VMA_MTU, or without that by the interface and the route (mtu, advmss)",
 		access: zeroOr(func(s *Settings) *int { return &s.MSS }, leastMSS, mostMSS)},
 	Parameter{Name: "VMA_MTU", Title: "MTU", Field: "MTU", State: Partly,
-		Effect: "the longest IP packet that an offloaded ring sends where the interface does not allow less: longer datagrams leave in " +
-			"fragments, each of which takes a buffer (EMSGSIZE where the poller has too few). Datagrams that the kernel sends follow the interface and the route. TCP sockets have a VMA_MSS of 40 less, with " +
-			"IPv6 60, where that is not set; segments of our own TCP are within both. 0: by the interface",
+		Effect: "the longest IP packet that an offloaded ring sends where interface and route do not allow less: longer datagrams leave in " +
+			"fragments, each of which takes a buffer (EMSGSIZE where the poller has too few). Datagrams that the kernel sends follow interface " +
+			"and route. TCP sockets have a VMA_MSS of 40 less, with IPv6 60, where that is not set; segments of our own TCP are within both. " +
+			"0: by interface and route",
 		access: zeroOr(func(s *Settings) *int { return &s.MTU }, leastMTU, mostMTU)}.unless(onlyDatagrams).as("0"),
 	{Name: "VMA_TX_MC_LOOPBACK", Title: "Tx MC Loopback", Field: "NoMulticastLoop", State: Works,
 		Effect: "whether members on this host get the multicast of a UDP socket that is not adopted; UDPConfig.MulticastLoop and " +
@@ -213,7 +214,8 @@ var socketParameters = []Parameter{
 	Parameter{Name: "VMA_TX_NONBLOCKED_EAGAINS", Title: "Tx non-blocked eagains", Field: "ReportDrops", State: Works,
 		Effect: "1 makes a datagram that the kernel's queueing discipline refuses (tried with tbf) a send without room: ErrWouldBlock, then " +
 			"OUT, and SocketStats.ShortSends counts it; a packet of SendPacket ends with SENT and ENOBUFS, and one of Send that pacing had " +
-			"queued is lost, with ERR and ENOBUFS: SocketStats.SendErrors counts both. 0: the send is reported as good",
+			"queued is lost, with ERR and ENOBUFS: SocketStats.SendErrors counts both. 0: the send is reported as good. The queue of an offloaded " +
+			"socket that is full is ErrWouldBlock with either",
 		access: toggle(func(s *Settings) *bool { return &s.ReportDrops }, false)}.on(RingUring, RingEpoll).as("0"),
 	inert("VMA_ALLOW_PRIVILEGED_SOCK_OPT", "Allow privileged sock opt", "1", yesOrNo, NotApplicable,
 		"the permissions of socket options are the kernel's").also("VMA_ALLOW_PRIVILEGED_SOCKET_OPT"),
@@ -229,9 +231,9 @@ var stackParameters = []Parameter{
 		"an offloaded ring checks the checksums of UDP and of our own TCP in software, as SX_CHECKSUM says; the kernel checks those of what it "+
 			"delivers"),
 	Parameter{Name: "VMA_UDP_3T_RULES", Title: "UDP 3T rules", Field: "Offload.ThreeTuple", VMA: "1", State: Works,
-		Effect: "what an offloaded ring takes from an interface for connected sockets: 1 all that is for their address and " +
-			"port, but for fragments and where a socket of another program has the port too: what is not of a peer does not reach the kernel; 0 what " +
-			"their peers send, and the rest stays the kernel's. Of a group both take all that the membership is for, also from strangers",
+		Effect: "which datagrams to the address and port of a connected socket an offloaded ring takes from an interface: 1 all, of which those " +
+			"that are not of its peer are dropped (udp.foreign_peer); 0 its peer's, and the kernel gets the others. Of a group both take all " +
+			"that the membership is for; fragments are the kernel's with both",
 		access: toggle(func(s *Settings) *bool { return &s.Offload.ThreeTuple }, false)}.on(RingOffload).as("0"),
 	inert("VMA_ETH_MC_L2_ONLY_RULES", "ETH MC L2 only rules", "0", yesOrNo, NotApplicable,
 		"the XDP program steers by addresses and ports"),
@@ -245,9 +247,9 @@ var stackParameters = []Parameter{
 		"changes of interfaces, addresses, routes and neighbours are taken from netlink's events"),
 	{Name: "VMA_HW_TS_CONVERSION", Title: "HW TS Conversion", Field: "CardTime", VMA: "3", State: HardwareOnly,
 		Effect: "what is made of the arrival stamps of network cards, on sockets with Timestamps: 0 asks for none, 1 as the card counts, 2 " +
-			"best possible, 3 on the system's clock, 4 PTP. For offloaded rings it is SX_OFFLOAD_TIME=hardware too. Without a card that " +
-			"stamps the kernel's stamps stay, on an offloaded ring the XDP program's. HardwareTimestamps of a configuration comes before it, " +
-			"for what its socket gets; for what stamps an interface is opened says SX_OFFLOAD_TIME",
+			"best possible, 3 on the system's clock, 4 by a clock that PTP keeps. For offloaded rings a value other than 0 is " +
+			"SX_OFFLOAD_TIME=hardware too. Without a card that stamps the kernel's stamps stay, on an offloaded ring the XDP program's. For what " +
+			"its socket gets, HardwareTimestamps of a configuration comes before it",
 		access: integer(func(s *Settings) *int { return &s.CardTime }, 0, 4)},
 	inert("VMA_IPOIB", "IPOIB support", "1", yesOrNo, HardwareOnly, "InfiniBand").as("0"),
 }
@@ -272,7 +274,7 @@ var ruleParameters = []Parameter{
 
 var logParameters = []Parameter{
 	Parameter{Name: "VMA_TRACELEVEL", Title: "Log Level", Field: "LogLevel", VMA: "info", State: Partly,
-		Effect: "the least level of the library's own log; nothing is logged below debug: fine, finer and all print what debug prints. From " +
+		Effect: "the least level of the library's own log, which has nothing below debug: fine, finer and all print what debug prints. From " +
 			"info on an engine prints the settings that are changed when it is made, from details on all of them, in a logger given by code " +
 			"too, which decides the rest itself. Empty: no settings are printed, and what else is logged goes to slog.Default, or with " +
 			"VMA_LOG_FILE or VMA_LOG_DETAILS to a log as at info",
@@ -282,14 +284,15 @@ var logParameters = []Parameter{
 		Effect: "what each line of the library's own log begins with: 1 thread, 2 process too, 3 milliseconds since the log was opened too",
 		access: integer(func(s *Settings) *int { return &s.LogDetails }, 0, 3)}.as("0"),
 	Parameter{Name: "VMA_LOG_FILE", Title: "Log File", Field: "LogFile", State: Works,
-		Effect: "the file that the engine, loops of package reactor and netconn networks log to, appended to; " +
-			"the first %d in its name is the process id. One that cannot be opened is an error of New. A logger given by code " +
-			"(Settings.Logger, Config.Logger) comes before it",
+		Effect: "the file that an engine, its loops and netconn networks log to, appended to; the first %d in its name is the process id. One that " +
+			"cannot be opened is an error of New. Settings.Logger comes before it, and for one loop or network its Config.Logger; the loops of " +
+			"reactor/gnet log to gnet's logger",
 		access: text(func(s *Settings) *string { return &s.LogFile }, "the path of a file", anything)}.as(""),
 	inert("VMA_LOG_COLORS", "Log Colors", "1", yesOrNo, NotApplicable, "lines are not coloured").as("0"),
 	Parameter{Name: "VMA_STATS_FILE", Title: "Stats File", Field: "StatsFile", State: Works,
-		Effect: "the text file to which what a socket that had a ring has counted is appended when it is closed, as view 3 of xtstat prints it; emptied when " +
-			"an engine with it is made and no other one of the process has it, and refused if it is there and no plain file. The first %d in its name is the process id",
+		Effect: "the text file to which what a socket that had a ring has counted is appended when it is closed, as view 3 of xtstat prints it. It is " +
+			"emptied when an engine with it is made and no other one of the process has it. One that cannot be opened, or is no plain file, is a " +
+			"warning and a case for VMA_EXCEPTION_HANDLING. The first %d in its name is the process id",
 		access: text(func(s *Settings) *string { return &s.StatsFile }, "the path of a file", anything)}.as(""),
 	Parameter{Name: "VMA_STATS_SHMEM_DIR", Title: "Stats shared memory directory", Field: "StatsDirectory", VMA: "/tmp/", State: Works,
 		Effect: "the directory of the files that xtstat reads: one for each process, or more if its engines differ in these settings. It is made " +

@@ -49,8 +49,8 @@ var tcpParameters = []Parameter{
 	inert("VMA_TSO", "TSO", "1", yesOrNo.words("on", "off", "auto"), HardwareOnly,
 		"AF_XDP gives a card whole frames; of the kernel's TCP: ethtool -K tso").as("auto"),
 	Parameter{Name: "SX_TCP_RTO_MIN", Title: "TCP least time-out (msec)", Field: "OwnTCP.RTOMin", State: Works,
-		Effect: "the least retransmission time-out of our own TCP (RFC 6298), in milliseconds; for less than two full segments, whose acknowledgement the peer may " +
-			"delay, it is the round trip and 50 ms where that is more",
+		Effect: "how much longer than the round trip a retransmission time-out of our own TCP is at the least, in milliseconds; for less than two full " +
+			"segments, whose acknowledgement the peer may delay, 50 where that is more. A loss probe (RFC 8985) may leave sooner",
 		access: atLeast(func(s *Settings) *time.Duration { return &s.OwnTCP.RTOMin }, time.Millisecond, 1, 60_000)}.
 		on(RingOffload).unless(noOwnTCP).as("200"),
 	Parameter{Name: "SX_TCP_DELAYED_ACK", Title: "TCP delayed ACK (msec)", Field: "OwnTCP.DelayedAck", State: Works,
@@ -102,7 +102,7 @@ var xlioParameters = []Parameter{
 	inert("XLIO_TCP_2T_RULES", "TCP 2T rules", "0", yesOrNo, WithOwnTCP,
 		"missing: claims of a local address alone; VMA_TCP_3T_RULES takes one entry for each port of a connection"),
 	Parameter{Name: "XLIO_TCP_SEND_BUFFER_SIZE", Title: "TCP send buffer size", Field: "OwnTCP.SendBuffer", VMA: "1048576", State: Works,
-		Effect: "how many bytes a connection of our own TCP queues until the peer has acknowledged them; SocketConfig.SendBuffer and SetSendBuffer come " +
+		Effect: "the most bytes of a connection of our own TCP that are queued or not acknowledged; SocketConfig.SendBuffer and SetSendBuffer come " +
 			"before it",
 		access: bytesUpTo(func(s *Settings) *int { return &s.OwnTCP.SendBuffer }, 1<<30)}.on(RingOffload).unless(noOwnTCP).as("262144"),
 	inert("VMA_TX_BUF_SIZE", "Tx Mem Buf size", "0", size(256<<10), NotApplicable, "buffers are of 2 KiB and of 64 KiB").
