@@ -67,8 +67,8 @@ type IPConfig struct {
 	// TOS is the type of service byte, 0 to 255. The differentiated services code point (RFC 2474) is its upper six bits: 46 << 2 for expedited
 	// forwarding. (IP_TOS)
 	TOS int
-	// Pacing limits how fast the socket sends. The ring paces UDP sockets, the kernel TCP connections; those that a listener accepts have its
-	// rate each. Socket.SetPacing changes it later. (SO_MAX_PACING_RATE)
+	// Pacing limits how fast the socket sends. The ring paces UDP sockets, the kernel TCP connections (with SX_OFFLOAD_TCP too: the socket is the
+	// kernel's then); those that a listener accepts have its rate each. Socket.SetPacing changes it later. (SO_MAX_PACING_RATE)
 	Pacing PacingRate
 }
 
@@ -174,10 +174,11 @@ func (o *options) applyIP(s *Socket) error {
 	c.when(o.ReuseAddr, func() error { return s.SetReuseAddr(true) })
 	c.when(o.ReusePort, func() error { return s.SetReusePort(true) })
 	c.when(o.V6Only, func() error { return s.SetV6Only(true) })
+	// Before BindToDevice, which gives a TCP socket its ring: one with a rate is the kernel's.
+	c.when(o.Pacing != PacingRate{}, func() error { return s.SetPacing(o.Pacing) })
 	c.when(o.BindToDevice != "", func() error { return s.BindToDevice(o.BindToDevice) })
 	c.when(o.TTL != 0, func() error { return s.SetTTL(o.TTL) })
 	c.when(o.TOS != 0, func() error { return s.SetTOS(o.TOS) })
-	c.when(o.Pacing != PacingRate{}, func() error { return s.SetPacing(o.Pacing) })
 	return c.err
 }
 

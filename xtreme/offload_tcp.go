@@ -29,6 +29,7 @@ var (
 	noUnix     = ring.Reason{Code: "offload.no_unix", Text: "unix-domain sockets are the kernel's"}
 	sameHost   = ring.Reason{Code: "tcp.same_host", Text: "a connection within the host is the kernel's"}
 	adoptedWhy = ring.Reason{Code: "offload.adopted", Text: "a socket made elsewhere may have options and memberships that nobody can ask for: the kernel carries it"}
+	paced      = ring.Reason{Code: "tcp.no_pacing", Text: "a rate was asked for: our own TCP has none, the kernel paces"}
 	noIPv6     = ring.Reason{Code: "offload.no_ipv6", Text: "our own stack speaks IPv4: the kernel carries the socket"}
 )
 
@@ -42,6 +43,8 @@ func (f *offloading) unsupported(s *ring.Socket) []ring.Reason {
 		return []ring.Reason{noTCP}
 	case ring.HandleOf(s).Adopted:
 		return []ring.Reason{adoptedWhy}
+	case stream && s.Pacing().Rate != 0:
+		return []ring.Reason{paced}
 	case s.Kind() == ring.KindListener && s.Family() == ring.IPv6 && offload.IsDualStack(s): // clients of IPv6 are the kernel's
 	case s.Family() != ring.IPv4, !stream && !s.LocalAddr().Addr().Is4():
 		return []ring.Reason{noIPv6}
