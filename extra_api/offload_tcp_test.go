@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -92,4 +93,75 @@ func TestCallsOnOwnTCP(t *testing.T) {
 	require.NoError(t, extraapi.DumpSocket(&dump, s))
 	require.Contains(t, dump.String(), "rx: packets 1, bytes 4")
 	require.NotContains(t, dump.String(), "round trip")
+}
+
+// On a ring that carries TCP not all sockets can the same: what Query says of one is what its path can, and what the call does.
+func TestCapabilitiesBesideOwnTCP(t *testing.T) {
+	n, _, p := cabled(t, func(s *conf.Settings) { s.Offload.TCP = true })
+	l, err := p.ListenTCP(netip.AddrPortFrom(n.Local(0), 0), xtreme.ListenConfig{})
+	require.NoError(t, err)
+	u, err := p.OpenUDP(netip.AddrPortFrom(n.Local(0), 0), xtreme.UDPConfig{})
+	require.NoError(t, err)
+	done := make([]xtreme.Completion, 8)
+	accept := func() (child *xtreme.Socket) {
+		for end := time.Now().Add(patience); child == nil; {
+			require.True(t, time.Now().Before(end))
+			k, err := p.Poll(done)
+			require.NoError(t, err)
+			for i := range done[:k] {
+				if done[i].Events.Has(xtreme.EventNewConnection) {
+					child = done[i].Socket
+				}
+			}
+		}
+		return child
+	}
+	far := make(chan net.Conn, 1)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+		var c net.Conn
+		if n.EnterPeer() == nil {
+			c, _ = net.DialTimeout("tcp4", l.LocalAddr().String(), patience)
+		}
+		far <- c
+	}()
+	ours := accept()
+	c := <-far
+	require.NotNil(t, c)
+	defer c.Close()
+	near, err := net.DialTimeout("tcp4", l.LocalAddr().String(), patience) // the kernel's listener has it at once
+	require.NoError(t, err)
+	defer near.Close()
+	kernels := accept()
+	require.True(t, ours.IsOffloaded())
+	require.Equal(t, "tcp.same_host", kernels.Path().Lost)
+	require.Same(t, ours.Ring(), kernels.Ring())
+
+	const yes = "" // otherwise the code of the reason
+	for _, c := range []struct {
+		name                          string
+		s                             *xtreme.Socket
+		out, window, shared, zeroCopy string
+	}{
+		{"a connection of our own", ours, yes, yes, "socket.stream", yes},
+		{"a connection of the kernel's", kernels, "os.no_ack_events", "os.kernel_window", "socket.stream", "epoll.copies_sends"},
+		{"UDP", u, "socket.datagram", "socket.datagram", yes, yes},
+		{"the listener", l, "socket.listener", yes, "socket.stream", yes},
+	} {
+		for feature, want := range map[extraapi.Feature]string{extraapi.OutPerAck: c.out, extraapi.WindowAtRelease: c.window,
+			extraapi.SharedMulticast: c.shared, extraapi.ZeroCopySend: c.zeroCopy} {
+			about, err := extraapi.Query(c.s, feature)
+			require.NoError(t, err)
+			require.Equal(t, want, about.Reason.Code, "%s: %v", c.name, about)
+			require.Equal(t, want == yes, about.Support == extraapi.Yes, "%s: %v", c.name, about)
+		}
+		err := c.s.SetOutPerAck(true)
+		if c.out == yes {
+			require.NoError(t, err, c.name)
+			continue
+		}
+		var f *ring.FeatureError
+		require.ErrorAs(t, err, &f, c.name)
+		require.Equal(t, c.out, f.Code, c.name)
+	}
 }
