@@ -168,10 +168,10 @@ func canReceive(s *xtreme.Socket) (Support, ring.Reason) {
 	return Yes, ring.Reason{}
 }
 
-// byCapability returns the query for a feature that depends on a capability of the socket's ring alone.
+// byCapability returns the query for a feature that is a capability.
 func byCapability(c ring.Caps) func(*xtreme.Socket) (Support, ring.Reason) {
 	return func(s *xtreme.Socket) (Support, ring.Reason) {
-		if why := s.Ring().Why(c); why.Code != "" {
+		if why := s.Why(c); why.Code != "" {
 			return No, why
 		}
 		return Yes, ring.Reason{}

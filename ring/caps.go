@@ -61,3 +61,33 @@ func (c Caps) String() string {
 	}
 	return strings.Join(names, ",")
 }
+
+// The reasons for which a socket lacks a capability that its ring has.
+var (
+	notOfDatagrams = Reason{Code: "socket.datagram", Text: "datagrams have neither a window nor acknowledgements"}
+	notOfStreams   = Reason{Code: "socket.stream", Text: "a connection is no member of groups"}
+	notOfListeners = Reason{Code: "socket.listener", Text: "a listener sends nothing: it is asked for on its connections"}
+)
+
+// Why says why the socket lacks a capability: its ring lacks it, or it is of other sockets; the zero Reason when it has it, and before it has a
+// ring. Owner only.
+func (s *Socket) Why(c Caps) Reason {
+	if !s.readable() || s.ring() == nil {
+		return Reason{}
+	}
+	if why := s.ring().Why(c); why.Code != "" {
+		return why
+	}
+	switch kind := s.handle.Kind; {
+	case kind == KindDatagram && (c == CapOutPerAck || c == CapWindowAtRelease):
+		return notOfDatagrams
+	case kind != KindDatagram && c == CapSharedMulticast:
+		return notOfStreams
+	case kind == KindListener && c == CapOutPerAck:
+		return notOfListeners
+	}
+	if x, ok := s.ring().drv.(SocketReasoner); ok {
+		return x.WhySocket(s, c)
+	}
+	return Reason{}
+}

@@ -66,6 +66,12 @@ type PathReporter interface {
 	Path(s *Socket) Path
 }
 
+// SocketReasoner is a Driver whose sockets can not all the same, because some are carried another way.
+type SocketReasoner interface {
+	// WhySocket is Why for one socket; the zero Reason when it has the capability.
+	WhySocket(s *Socket, c Caps) Reason
+}
+
 // CounterSource is a Driver with counters of its own.
 type CounterSource interface {
 	// Counters appends every count of the driver, its stack and its links by name.

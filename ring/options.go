@@ -150,8 +150,8 @@ func (s *Socket) SetV6Only(on bool) error {
 	return s.setOption("ipv6 only", OptionIPv6Only, number(on))
 }
 
-// SetOutPerAck asks for EventOut on every acknowledgement that advances, as VMA raises it. Only our own stack sees
-// acknowledgements: other rings answer ErrNotSupported with the reason.
+// SetOutPerAck asks for EventOut on every acknowledgement of a connection that advances, as VMA raises it. Only our own stack sees
+// acknowledgements: for other sockets it is ErrNotSupported with the reason.
 func (s *Socket) SetOutPerAck(on bool) error {
 	if err := s.mayUse("out per ack"); err != nil {
 		return err
@@ -161,8 +161,9 @@ func (s *Socket) SetOutPerAck(on bool) error {
 		return nil
 	case s.ring() == nil:
 		return stateError("out per ack", s)
-	case on && !s.ring().drv.Caps().Has(CapOutPerAck):
-		return s.ring().refuse("out per ack", CapOutPerAck)
+	}
+	if why := s.Why(CapOutPerAck); on && why.Code != "" {
+		return &OpError{Op: "out per ack", Err: &FeatureError{Feature: why.Text, Code: why.Code}}
 	}
 	s.handle.OutPerAck = on
 	return nil

@@ -301,6 +301,17 @@ func (d *driver) Why(c ring.Caps) ring.Reason {
 	return ring.Reason{Code: "offload.unknown", Text: "an offloaded ring does not know " + c.String()}
 }
 
+// WhySocket returns why a stream that the kernel carries does not have a capability that the stack has; empty for other sockets.
+func (d *driver) WhySocket(s *ring.Socket, c ring.Caps) ring.Reason {
+	switch c {
+	case ring.CapZeroCopySend, ring.CapWindowAtRelease, ring.CapOutPerAck:
+		if d.hasStream(s) && isKernels(s) && d.viaKernel.Driver != nil {
+			return d.viaKernel.Why(c)
+		}
+	}
+	return ring.Reason{}
+}
+
 // HasBackground: frames may be on their way out, and neighbours may be asked for, without a socket.
 func (d *driver) HasBackground() bool { return true }
 
