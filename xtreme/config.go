@@ -67,8 +67,8 @@ type IPConfig struct {
 	// TOS is the type of service byte, 0 to 255. The differentiated services code point (RFC 2474) is its upper six bits: 46 << 2 for expedited
 	// forwarding. (IP_TOS)
 	TOS int
-	// Pacing limits how fast the socket sends. The ring paces UDP sockets, the kernel TCP connections (with SX_OFFLOAD_TCP too: the socket is the
-	// kernel's then); those that a listener accepts have its rate each. Socket.SetPacing changes it later. (SO_MAX_PACING_RATE)
+	// Pacing limits how fast the socket sends. The ring paces UDP sockets, the kernel TCP connections (with SX_OFFLOAD_TCP too: such a socket is
+	// the kernel's); those that a listener accepts have its rate each. Socket.SetPacing changes it later. (SO_MAX_PACING_RATE)
 	Pacing PacingRate
 }
 
