@@ -70,6 +70,41 @@ func TestClosedSocketsAreWrittenToTheStatsFile(t *testing.T) {
 	})
 }
 
+// Of an offloaded socket the file tells apart what came by the link and what came through the kernel, whether the socket had room among those
+// published or not.
+func TestTheStatsFileTellsWhatCameThroughTheKernel(t *testing.T) {
+	for name, change := range map[string]func(*conf.Settings){
+		"published":   func(s *conf.Settings) { s.StatsDirectory = filepath.Join(t.TempDir(), "stats") },
+		"without":     func(s *conf.Settings) { s.StatsDirectory = "" },
+		"out of room": func(s *conf.Settings) { s.StatsDirectory, s.StatsSockets = filepath.Join(t.TempDir(), "stats"), 0 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "closed")
+			w := newCabled(t)
+			w.engine = w.newEngine(func(s *conf.Settings) { s.StatsFile = path; change(s) })
+			x := w.other(w.newPoller("test"))
+			for range 2 { // the second one is not counted together with the first
+				s := x.udp(w.at(0))
+				peer := w.net.Dial(s.LocalAddr())
+				x.write(peer, strings.Repeat("x", 1024))
+				x.write(peer, strings.Repeat("y", 4096)) // in fragments, which the kernel puts together
+				kernel := 0
+				for range 2 {
+					c := x.event(s, xtreme.EventPacket)
+					kernel += boolean(c.ViaKernel)
+					x.NoError(c.Packet.Release())
+				}
+				x.Equal(1, kernel)
+				x.close(s)
+			}
+			text, err := os.ReadFile(path)
+			x.NoError(err)
+			x.Equal(2, strings.Count(string(text), "Rx Offload: 1 / 1 / 0 / 0 [kilobytes/packets/eagains/errors]\n"), string(text))
+			x.Equal(2, strings.Count(string(text), "Rx OS info: 4 / 1 / 0 / 0 [kilobytes/packets/eagains/errors]\n"), string(text))
+		})
+	}
+}
+
 // Engines with one name share the file: the first empties it, the last writes the line at its end.
 func TestEnginesShareTheStatsFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "closed")
