@@ -70,7 +70,7 @@ func (m *monitor) configure(c *ring.SetConfig, report *socketReport) {
 		if c.Monitor == nil {
 			c.Monitor = unpublished{}
 		}
-		c.Monitor = reporting{c.Monitor, report}
+		c.Monitor = &reporting{c.Monitor, report, map[*ring.Socket]struct{}{}}
 	}
 }
 

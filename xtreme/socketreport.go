@@ -106,16 +106,44 @@ func (r *socketReport) write(text string) {
 	}
 }
 
-// reporting is a Monitor that also writes what a socket has counted into the file of VMA_STATS_FILE.
+// reporting is a Monitor that also writes what a socket has counted into the file of VMA_STATS_FILE. Sockets for which the Monitor has no room
+// count in pages of its own.
 type reporting struct {
 	ring.Monitor
-	to *socketReport
+	to          *socketReport
+	unpublished map[*ring.Socket]struct{}
 }
 
-var _ ring.EndMonitor = reporting{}
+var _ ring.EndMonitor = &reporting{}
+
+// OpenSocket gives a socket the Monitor's page, or one that is not published.
+func (x *reporting) OpenSocket(s *ring.Socket) *ring.SocketPage {
+	page := x.Monitor.OpenSocket(s)
+	if page == nil {
+		x.unpublished[s] = struct{}{}
+		page = &ring.SocketPage{}
+	}
+	return page
+}
+
+// CloseSocket is called when a socket is closed.
+func (x *reporting) CloseSocket(s *ring.Socket) {
+	if _, own := x.unpublished[s]; own {
+		delete(x.unpublished, s)
+		return
+	}
+	x.Monitor.CloseSocket(s)
+}
+
+// DescribeSocket is for the sockets that are published.
+func (x *reporting) DescribeSocket(s *ring.Socket) {
+	if _, own := x.unpublished[s]; !own {
+		x.Monitor.DescribeSocket(s)
+	}
+}
 
 // EndSocket is called when a socket is closed. It writes into the file at once, on the goroutine that closes.
-func (x reporting) EndSocket(s *ring.Socket, counts *ring.SocketPage) {
+func (x *reporting) EndSocket(s *ring.Socket, counts *ring.SocketPage) {
 	words := make([]uint64, stats.SectionOf(stats.Sockets).Words())
 	last := sys.Overlay[ring.SocketPage](words)
 	*last = *counts
