@@ -77,12 +77,12 @@ var ringParameters = []Parameter{
 			"(extraapi.ThreadOffload) comes before it, and SocketConfig.RequireOffload and KernelOnly before both. 1 permits offload on pollers " +
 			"of kind offload",
 		access: toggle(func(s *Settings) *bool { return &s.KernelOnly }, true)},
-	{Name: "VMA_RING_ALLOCATION_LOGIC_RX", Title: "Ring allocation logic RX", Field: "RingLogic", State: Partly,
+	Parameter{Name: "VMA_RING_ALLOCATION_LOGIC_RX", Title: "Ring allocation logic RX", Field: "RingLogic", State: Partly,
 		Effect: "which sockets of an interface share a kernel ring of a poller: 0 and 20 all, 1 those of one local address, 10 none, 30 " +
 			"those that get their ring on one core, 31 as 30 with the thread bound to that core; 11, those of one user id, only from code. Accepted " +
 			"connections are on their listener's ring. A poller has one offloaded ring whatever the logic. PollerConfig.RingLogic and " +
 			"SocketConfig.RingLogic come before it",
-		access: oneOf(func(s *Settings) *int { return &s.RingLogic }, []int{0, 1, 10, 20, 30, 31}, 11)},
+		access: oneOf(func(s *Settings) *int { return &s.RingLogic }, []int{0, 1, 10, 20, 30, 31}, 11)}.on(RingUring, RingEpoll),
 	Parameter{Name: "VMA_RING_LIMIT_PER_INTERFACE", Title: "Ring limit per interface", Field: "RingLimit", State: Partly,
 		Effect: "the most kernel rings per interface within one poller; 0: no limit; logic 11 is exempt. A poller has one offloaded ring in any case",
 		access: integer(func(s *Settings) *int { return &s.RingLimit }, 0, 1<<16)}.on(RingUring, RingEpoll).as("0"),

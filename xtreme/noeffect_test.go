@@ -44,6 +44,7 @@ var onlyOn = map[string][]conf.RingKind{
 	"VMA_TX_WRE":                   {conf.RingOffload, conf.RingUring},
 	"VMA_RX_UDP_POLL_OS_RATIO":     {conf.RingOffload},
 	"VMA_UDP_3T_RULES":             {conf.RingOffload},
+	"VMA_RING_ALLOCATION_LOGIC_RX": {conf.RingEpoll, conf.RingUring},
 	"VMA_RING_LIMIT_PER_INTERFACE": {conf.RingEpoll, conf.RingUring},
 	"VMA_RX_POLL_YIELD":            {conf.RingEpoll},
 	"VMA_TX_NONBLOCKED_EAGAINS":    {conf.RingEpoll, conf.RingUring},
