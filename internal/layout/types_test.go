@@ -30,9 +30,9 @@ func needGo(t *testing.T) {
 	}
 }
 
-// packages is every package that xtreme and the drivers are made of, by its path, with the export data of the compiler.
+// packages is every package that reactors, xtreme and the drivers are made of, by its path, with the export data of the compiler.
 var packages = sync.OnceValues(func() (map[string]*listed, error) {
-	cmd := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Dir,Export,GoFiles", module+"xtreme", module+"ring/...")
+	cmd := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Dir,Export,GoFiles", module+"reactor", module+"ring/...")
 	cmd.Dir = root
 	out, err := cmd.Output()
 	if err != nil {
