@@ -13,6 +13,9 @@ import "github.com/socketxtreme/socketxtreme/internal/sys"
 //
 // What is refused is counted: RingStats.Misuses. The methods for any goroutine say so in their comment; ringtest has the list, with the reasons.
 
+// closedOwner is the identity of no goroutine: a closed ring belongs to none.
+const closedOwner = ^uintptr(0)
+
 // Check reports whether the calling goroutine may use the ring: nil for its owner, and for anyone before it has one; ErrOwner or ErrClosed.
 // Any goroutine.
 func (r *Ring) Check() error {

@@ -133,3 +133,14 @@ type Transmission struct {
 	// IsComplete is set by a driver whose link has told the pool already that the packet is sent (completing).
 	IsComplete bool
 }
+
+// Meta is what a driver knows of a datagram beside its payload.
+type Meta struct {
+	Source      netip.AddrPort
+	Destination netip.Addr // zero: the socket's own
+	IfIndex     uint32
+	Time        Stamp
+	RawHardware int64 // the network card's stamp, as its clock counts; 0: none. The core makes it Time, if it is wanted
+	Truncated   bool
+	ViaKernel   bool // see Completion.ViaKernel
+}

@@ -4,72 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/socketxtreme/socketxtreme/buffers"
-	"github.com/socketxtreme/socketxtreme/internal/clock"
 	"github.com/socketxtreme/socketxtreme/internal/sys"
-	"github.com/socketxtreme/socketxtreme/internal/wheel"
 )
-
-// Ring is what an application polls. It belongs to the goroutine that polls it first; everything but what says "any goroutine" is for
-// that goroutine only, and refuses others: see caller.go. Set-up before the first Poll may come from any one goroutine.
-type Ring struct {
-	owner    atomic.Uintptr // identity of the owning goroutine; 0 before the first Poll, closedOwner at the end
-	misuses  atomic.Uint64
-	turn     uint64 // counts Polls
-	drv      Driver
-	protocol ProtocolDriver // drv, when it speaks a protocol itself; else nil
-	pool     *buffers.DriverPool
-	sink     Sink
-	slab     slab
-
-	readyHead, readyTail *Socket // sockets with a pending record, oldest first
-
-	number       uint32    // of rings
-	slots        slotTable // by Handle.Slot
-	locals       locals
-	announced    []*Socket // their NEW_CONNECTION was delivered by the last Poll
-	finished     []*Socket // CLOSED was delivered: the next Poll forgets them
-	idleAccounts idleAccounts
-
-	inbox       inbox
-	timers      *wheel.Wheel
-	clock       clock.Source
-	onTimer     func(uint64) // r.timer, bound once
-	deadlineGap clock.Gap    // since the deadlines were looked at
-	realClock   bool         // the clock is the processor's too: gap counts. A virtual clock stands still meanwhile
-	armed       bool         // Arm was called and the ring has not been polled since
-	stopped     []*Socket    // waiting for buffers
-	restarting  [restartLimit]*Socket
-	listeners   []*Socket
-	freed       uint64 // pool.Freed when the last round over the stopped sockets began
-	stoppedLeft int    // of the stopped ones, not yet looked at in this round
-
-	callbackCompletion Completion // what a callback is shown; kept here so that showing it allocates nothing
-	pieces             [MaxVector][]byte
-	vector             [MaxVector][]byte // those of the SendVector under way
-	paced              paceQueue         // sockets that wait for their time to send
-	timestamping       []*shaper         // of sockets with transmit stamps
-	cards              []*card           // clocks of network cards, by interface
-	locked             bool
-	inCallback         bool
-	closing            bool
-	affinity           []int       // of the thread before PerCoreAttach pinned it
-	stats              *RingPage   // in memory of the set's Monitor, if there is one
-	epoch              *uint64     // number of the interval that peaks are noted for
-	pages              []monitored // of sockets, by slot; as long as needed
-	nextPage           int         // that the next refresh begins with
-	set                *Set
-	key                Key
-	failures           []error // of calls that had no caller to return them to; the next Poll returns them, alone
-	reported           bool    // the last Poll returned failures: this one delivers completions first
-}
-
-// closedOwner is the identity of no goroutine: a closed ring belongs to none.
-const closedOwner = ^uintptr(0)
 
 // bind makes the calling goroutine the ring's owner.
 func (r *Ring) bind(self uintptr) error {
@@ -226,10 +166,6 @@ func (r *Ring) lockThread() {
 		r.locked = true
 	}
 }
-
-// timerMask: deadlines are looked at on every 16th Poll, so that a spinning ring with deadlines set pays the clock (about 40 ns)
-// seldom. They are looked at in any case after a sleep, and when the Polls since the last look took long (clock.Gap).
-const timerMask = 15
 
 // runPosted runs posted work. While it runs, sink.dst is set, which makes a Poll from inside fail; the mark goes away after a panic too.
 func (r *Ring) runPosted(dst []Completion) {

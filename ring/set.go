@@ -4,37 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
-	"sync/atomic"
 
 	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/internal/clock"
 	"github.com/socketxtreme/socketxtreme/internal/sys"
 	"github.com/socketxtreme/socketxtreme/internal/wheel"
 )
-
-// Set is the rings of one owner: it makes sockets, and a ring for each when one is due. Rings of one set share a buffer pool and
-// are polled by one goroutine; rings of different sets share nothing.
-type Set struct {
-	config      SetConfig
-	rings       []*Ring
-	kind        string
-	reasons     []Reason
-	closed      atomic.Bool
-	realClock   bool                 // SetConfig.Clock was not given
-	withoutRing map[*Socket]struct{} // sockets that have no ring yet; Close ends them
-	published   atomic.Pointer[[]*Ring]
-
-	// What the records of the sockets that it made have numbers for.
-	number       uint32 // of sets
-	sockets      socketTable
-	actives      []*activeState // [0] is that of all idle sockets
-	freeActives  []uint32
-	transports   []transportEntry
-	settings     []*settings // [0] is zero
-	settingsMu   sync.Mutex  // of settings, for others than the owner
-	freeSettings []uint32
-}
 
 // SetConfig is what a set is made from.
 type SetConfig struct {

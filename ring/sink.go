@@ -16,17 +16,6 @@ type Sink struct {
 	n    int
 }
 
-// Meta is what a driver knows of a datagram beside its payload.
-type Meta struct {
-	Source      netip.AddrPort
-	Destination netip.Addr // zero: the socket's own
-	IfIndex     uint32
-	Time        Stamp
-	RawHardware int64 // the network card's stamp, as its clock counts; 0: none. The core makes it Time, if it is wanted
-	Truncated   bool
-	ViaKernel   bool // see Completion.ViaKernel
-}
-
 // Room is how many more completions the caller's slice takes. A driver stops reaping at zero: unread packets stay in the kernel's or the link's
 // queue, in order.
 func (k *Sink) Room() int { return len(k.dst) - k.n }

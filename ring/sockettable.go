@@ -197,3 +197,13 @@ func (t *slotTable) all(yield func(*Socket) bool) {
 		}
 	}
 }
+
+// socketCounts are the fields of SocketStats that the core counts on every kind of socket.
+type socketCounts struct {
+	Packets, Bytes               uint64
+	CallbackDrops, CallbackHolds uint64
+	SentMessages, SentBytes      uint64
+	ShortSends                   uint64
+	SendErrors                   uint64
+	WarmSends, WarmSendsCold     uint64
+}

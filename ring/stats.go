@@ -23,16 +23,6 @@ type SocketStats struct {
 	AcceptFailures uint64 // listeners: accepts that failed for want of descriptors or memory (EMFILE, ENFILE, ENOBUFS, ENOMEM)
 }
 
-// socketCounts are the fields of SocketStats that the core counts on every kind of socket.
-type socketCounts struct {
-	Packets, Bytes               uint64
-	CallbackDrops, CallbackHolds uint64
-	SentMessages, SentBytes      uint64
-	ShortSends                   uint64
-	SendErrors                   uint64
-	WarmSends, WarmSendsCold     uint64
-}
-
 // Stats returns the socket's totals. It asks the kernel for Drops with one system call where the kernel receives for the socket. Owner only.
 func (s *Socket) Stats() SocketStats {
 	if !s.readable() {

@@ -2,6 +2,7 @@ package nic
 
 import (
 	"io"
+	"sync/atomic"
 
 	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/internal/clock"
@@ -9,6 +10,37 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/offload/steering"
 	"github.com/socketxtreme/socketxtreme/udp"
 )
+
+// Attachments are a ring's attachments to interfaces, with the flat list of its links. They belong to the ring's goroutine. The zero value is
+// a ring without any.
+type Attachments struct {
+	table   *Table
+	ring    int
+	pool    *buffers.DriverPool
+	clock   clock.Source
+	wake    func()
+	events  Events
+	now     clock.Time
+	list    []*attachment
+	bonds   []*bond
+	links   []Link      // the flat list
+	fixed   []fixedLink // at its first places
+	unused  []int       // places in it: those of attachments that have left
+	aliases map[int]int // interfaces that were made again: number then, number now
+	stats   Stats
+
+	background Background
+	checkSoon  atomic.Bool // a job has ended, or a link has failed
+	generation uint64      // of the host's tables at the last Check
+	version    uint64      // of the table, likewise
+}
+
+// Stats are counts of one ring's attachments.
+type Stats struct {
+	RetryFailures   uint64 // tries to have a lost interface or an idle queue that did not succeed
+	AddressFailures uint64 // changes of addresses that the steering program could not be notified of
+	IllegalMoves    uint64 // changes of state that were refused: a bug of this package
+}
 
 // Interface names an interface for a ring to attach to, with the queues that the ring serves there.
 type Interface struct {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -25,37 +24,6 @@ type Config struct {
 	Fixed  []Fixed // links that the caller has made; with these alone there may be no Table
 	// Background runs jobs; nil: on goroutines.
 	Background Background
-}
-
-// Attachments are a ring's attachments to interfaces, with the flat list of its links. They belong to the ring's goroutine. The zero value is
-// a ring without any.
-type Attachments struct {
-	table   *Table
-	ring    int
-	pool    *buffers.DriverPool
-	clock   clock.Source
-	wake    func()
-	events  Events
-	now     clock.Time
-	list    []*attachment
-	bonds   []*bond
-	links   []Link      // the flat list
-	fixed   []fixedLink // at its first places
-	unused  []int       // places in it: those of attachments that have left
-	aliases map[int]int // interfaces that were made again: number then, number now
-	stats   Stats
-
-	background Background
-	checkSoon  atomic.Bool // a job has ended, or a link has failed
-	generation uint64      // of the host's tables at the last Check
-	version    uint64      // of the table, likewise
-}
-
-// Stats are counts of one ring's attachments.
-type Stats struct {
-	RetryFailures   uint64 // tries to have a lost interface or an idle queue that did not succeed
-	AddressFailures uint64 // changes of addresses that the steering program could not be notified of
-	IllegalMoves    uint64 // changes of state that were refused: a bug of this package
 }
 
 // New makes the attachments of a ring, which has none yet.

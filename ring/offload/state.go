@@ -1,0 +1,137 @@
+package offload
+
+import (
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/socketxtreme/socketxtreme/buffers"
+	"github.com/socketxtreme/socketxtreme/internal/clock"
+	"github.com/socketxtreme/socketxtreme/internal/host"
+	"github.com/socketxtreme/socketxtreme/internal/ip"
+	"github.com/socketxtreme/socketxtreme/internal/sys"
+	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/link"
+	"github.com/socketxtreme/socketxtreme/ring/offload/flowrecord"
+	"github.com/socketxtreme/socketxtreme/ring/offload/handoff"
+	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
+	"github.com/socketxtreme/socketxtreme/ring/offload/shadow"
+	"github.com/socketxtreme/socketxtreme/ring/offload/steering"
+	"github.com/socketxtreme/socketxtreme/ring/transport/stack"
+	"github.com/socketxtreme/socketxtreme/ring/transport/stream"
+	"github.com/socketxtreme/socketxtreme/udp"
+)
+
+// driver is the ring.Driver of this package.
+type driver struct {
+	config           Config
+	pool             *buffers.DriverPool
+	ip               *ip.Stack
+	udp              *udp.Protocol
+	transport        *stack.Transport  // of the UDP sockets that the stack carries
+	streams          *stream.Transport // of its TCP sockets; nil: it carries none, or none yet
+	kernelPorts      *KernelPorts      // what keeps their ports; nil: a MemoryHost does
+	viaKernel        kernelStreams     // TCP sockets that the kernel carries
+	icmp             icmpErrors        // ICMP errors for the stack's TCP
+	flowRecord       *flowrecord.Record
+	unrecorded       ring.Reason // why there is none, where there should be one
+	links            []Link
+	clock            clock.Source
+	now              clock.Time // as read last; some turns old at most
+	turn             uint64
+	idle             int            // turns in a row without a frame
+	inTurn           bool           // Reap is running
+	streamClaims     []*streamClaim // of TCP, by number - 1
+	freeStreamClaims []int32
+	moves            moves // connections that move into the kernel and back
+	shadowsTookAll   bool  // the shadows used all the room of the turn: the next turn reads the links alone
+	mirror           *mirror
+	system           *System
+	lowerTransport   ring.Transport // the sockets under the stack
+	unwatch          func()
+
+	table   table
+	sends   []*entry // sockets with something queued
+	spare   []*entry // the other list of sends: sockets may queue while flush works through one
+	resumed []*entry // sockets whose kept datagrams are to be delivered
+	waiters []*entry // sockets that wait for a buffer to send with
+	// awaitsBuffers: a socket in sends has a datagram for whose fragments too few buffers are free.
+	awaitsBuffers bool
+	stamps        int // sockets that asked for timestamps
+
+	flights []flight // sends with a token; the index + 1 is the link's token
+	free    []uint32
+	results []result
+
+	outstanding bool // links may have frames that have not come back
+
+	frames [ip.MaxBurst]link.Frame
+	dones  [ip.MaxBurst]link.Done
+	meta   ring.Meta
+	fast   [udp.NumFastFlows]fastMeta
+
+	claims          *steering.Table
+	shadows         shadow.List
+	readingID       udp.ID                // socket whose shadow is being read, see isNotJoined
+	refuseNotJoined func(*ring.Meta) bool // isNotJoined
+
+	// What follows is for drivers on an exchange.
+	nics          *nic.Attachments
+	changed       []int                // interfaces whose sockets are to receive PATH
+	linkState     map[string]string    // what was reported last of each interface (Config.LinkChanged)
+	number        int                  // of this driver there
+	others        *shadow.OtherSockets // of other sockets of this host
+	othersVersion uint64               // version of that
+	handoff       *handoff.Port
+	ties          []*nic.Job // that make again what sockets had of interfaces that were made again, in this order
+
+	list        sys.Epoll // what FD waits on
+	batch       []sys.EpollEvent
+	timer       sys.TimerFD
+	timed       bool
+	usesPpoll   bool
+	gap         clock.Gap // since the clock was read in Reap
+	realClock   bool      // Config.Clock was not given: gap counts. A virtual clock stands still meanwhile
+	long        bool      // the turns since the clock was read took so long that this one reads it
+	coalescing  coalescing
+	sleeping    atomic.Bool
+	awaited     atomic.Pointer[[]host.Target] // neighbours that datagrams of a ring that sleeps wait for; nil for none
+	linksArmed  bool                          // the links are in the list
+	framesAwake int                           // frames since the ring slept last
+	wake        sync.Mutex                    // Wake may meet Close
+	eventfd     sys.EventFD
+	closed      bool
+	flushFailed []bool         // links whose last Flush failed
+	heldBack    []bool         // links by which nothing leaves because their interface was down, see holdBack
+	earlyError  error          // of FlushEarlier: the next flush returns it
+	former      []formerCounts // by place: counts of links that were there before
+	notifyPaths bool           // paths have changed: sockets are to receive PATH at the end of the turn
+	tai         int64          // nanoseconds that CLOCK_TAI is ahead of the Unix clock
+	checkedAt   clock.Time     // when the links were last checked
+	stats       stats
+}
+
+// stats are the driver's counters, beside those of the stack, the links and the ring.
+type stats struct {
+	ShadowPackets   uint64 // delivered from the kernel's side
+	ShadowReads     uint64 // times that the kernel's side was looked at
+	ShadowNotJoined uint64 // datagrams there of groups that the socket had not joined, see isNotJoined
+	KernelSends     uint64 // datagrams sent by the socket's descriptor, also those that the core sends by it
+	Declined        uint64 // destinations that were left to the kernel, see Config.Sender
+	LostSends       uint64 // copies that could not be sent after Send had taken them
+	Gathered        uint64 // sends of several buffers, copied into one
+	PathChanges     uint64 // links that went, or came back
+	FlushFailures   uint64 // an interface was down or gone
+}
+
+// flight is a send on a link whose end is to be reported to its socket.
+type flight struct {
+	s *ring.Socket
+	t ring.Transmission
+	n int // bytes of payload
+}
+
+type result struct {
+	flight
+	e syscall.Errno
+}
