@@ -275,6 +275,23 @@ func TestLogLevelAndDump(t *testing.T) {
 	p.Contains(errs, "999")
 }
 
+// A dump does what the options beside it ask for as well, before it. View 5, which is of all processes, refuses what is of one.
+func TestOptionsBesideADump(t *testing.T) {
+	p := startEcho(t, "epoll")
+	p.send(2)
+	p.awaitCounted(2)
+	p.Contains(p.run("-S", p.udp, "debug", "-l", "debug", "-z"), "Fd=["+p.udp+"]")
+	log, err := os.ReadFile(filepath.Join(filepath.Dir(p.dir), "log"))
+	p.NoError(err)
+	p.Contains(string(log), "Fd=["+p.udp+"]", "its log was at info")
+	p.Zero(p.counted()["packets"])
+	for _, of := range [][]string{{"-z"}, {"-l", "debug"}, {"-D", "1"}, {"-S", "0"}} {
+		_, errs, code := run(append(of, "-k", p.dir, "-v", "5")...)
+		p.Equal(exitUsage, code, of)
+		p.Contains(errs, "view 5")
+	}
+}
+
 func TestChoiceOfTheProcess(t *testing.T) {
 	p := startEcho(t, "epoll")
 	q := startEchoIn(t, p.dir)
