@@ -71,6 +71,8 @@ func (v *views) check(args []string) (err error) {
 		return fmt.Errorf("cycles %d: want 0 or more", v.cycles)
 	case v.view < 1 || v.view > 5:
 		return fmt.Errorf("view %d: want 1 to 5", v.view)
+	case v.view == 5 && (v.zero || v.level != "" || v.header >= 0 || v.dump >= 0):
+		return errors.New("view 5 is of all processes: -z, -l, -D and -S are of one")
 	case v.details != 1 && v.details != 2:
 		return fmt.Errorf("details %d: want 1 or 2", v.details)
 	case v.lasting < 0 || v.lasting > 24*time.Hour:
@@ -91,7 +93,7 @@ func (v *views) check(args []string) (err error) {
 	return err
 }
 
-// run is the command: the version, view 5, a dump of sockets, or, after what -z, -l and -D change, the other views cycle by cycle.
+// run is the command: the version, view 5, or, after what -z, -l and -D change, a dump of sockets or the other views cycle by cycle.
 func (v *views) run(c *cobra.Command, args []string) error {
 	if v.version {
 		_, err := fmt.Fprintln(c.OutOrStdout(), "xtstat "+version())
@@ -108,15 +110,15 @@ func (v *views) run(c *cobra.Command, args []string) error {
 		return err
 	}
 	defer r.Close()
+	if err := v.change(c, r); err != nil {
+		return err
+	}
 	if v.dump >= 0 {
 		level := string(conf.LogInfo)
 		if len(args) > 0 {
 			level = args[0]
 		}
 		return answerTo(c.OutOrStdout(), r, "dump", map[string]any{"socket": v.dump, "level": level})
-	}
-	if err := v.change(c, r); err != nil {
-		return err
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
