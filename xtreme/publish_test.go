@@ -459,3 +459,36 @@ func TestProgramsNoteEvents(t *testing.T) {
 	w.WithinDuration(time.Now(), last.Time, time.Minute)
 	w.Zero(testnet.LeastAllocs(100, func() { w.engine.Note(xtreme.NoteRecovery, 1, "line B") }))
 }
+
+// xtstat's -l and -D change a log that the settings have opened. A logger that code gives, or slog.Default, is the program's: it is an error.
+func TestLogLevelOfALoggerOfTheProgram(t *testing.T) {
+	for name, change := range map[string]func(*conf.Settings){
+		"by code":    func(s *conf.Settings) { s.Logger = slog.New(slog.DiscardHandler) },
+		"by nobody":  func(*conf.Settings) {},
+		"by level":   func(s *conf.Settings) { s.LogLevel = conf.LogError },
+		"by file":    func(s *conf.Settings) { s.LogFile = filepath.Join(t.TempDir(), "log") },
+		"by details": func(s *conf.Settings) { s.LogDetails = 1 },
+	} {
+		s := conf.Default()
+		s.Ring, s.StatsDirectory = conf.RingEpoll, filepath.Join(t.TempDir(), "stats")
+		change(&s)
+		e, err := xtreme.New(s)
+		require.NoError(t, err)
+		list, err := stats.List(s.StatsDirectory)
+		require.NoError(t, err)
+		require.Len(t, list, 1)
+		r, err := stats.Open(list[0].Path)
+		require.NoError(t, err)
+		for _, with := range []map[string]any{{"level": "panic"}, {"details": 2}} {
+			in, err := r.Ask("log", with)
+			if name == "by code" || name == "by nobody" {
+				require.ErrorContains(t, err, "its level is the program's to set", name)
+				continue
+			}
+			require.NoError(t, err, name)
+			require.NoError(t, in.Close())
+		}
+		require.NoError(t, r.Close())
+		require.NoError(t, e.Close())
+	}
+}
