@@ -53,7 +53,8 @@ func TestDescriptorsAreClosedOnExec(t *testing.T) {
 	})
 }
 
-// inherited are the open descriptors that a program would have which the process starts, and what they are of; closed is how many others are open.
+// inherited are the open descriptors that a program which the process starts would have, and what they are of; closed is how many others
+// are open.
 func inherited(t *testing.T) (kept map[int]string, closed int) {
 	list, err := os.ReadDir("/proc/self/fd")
 	require.NoError(t, err)
