@@ -173,8 +173,8 @@ var pollParameters = []Parameter{
 	inert("VMA_RX_POLL_INIT", "Rx Poll Init Loops", "0", within(-1, 100_000_000), NotApplicable,
 		"reactors poll rings, whatever sockets are on them"),
 	Parameter{Name: "VMA_RX_POLL_ON_TX_TCP", Title: "Polling Rx on Tx TCP", Field: "OwnTCP.PollOnSend", State: Works,
-		Effect: "1 has each send on a connection of our own TCP take what has come before, 64 frames of a queue at the most; 0 only those after a " +
-			"pause of Poll, where acknowledgements would wait. Inside Poll, as from a ReceiveCallback, no send does",
+		Effect: "1 has each send on a connection of our own TCP take what has come before, 64 frames of a queue at the most; 0 only one after a " +
+			"pause of Poll. Inside Poll, as from a ReceiveCallback, no send does",
 		access: toggle(func(s *Settings) *bool { return &s.OwnTCP.PollOnSend }, false)}.on(RingOffload).unless(noOwnTCP).as("0"),
 	inert("VMA_RX_CQ_DRAIN_RATE_NSEC", "Rx CQ Drain Rate", "0", count, NotApplicable,
 		"it is of VMA's receive calls, which look at the card; here Poll does"),
@@ -221,7 +221,7 @@ var socketParameters = []Parameter{
 		"the permissions of socket options are the kernel's").also("VMA_ALLOW_PRIVILEGED_SOCKET_OPT"),
 	inert("VMA_AVOID_SYS_CALLS_ON_TCP_FD", "Avoid sys-calls on tcp fd", "0", yesOrNo, NotApplicable, "no library call is intercepted"),
 	inert("VMA_CLOSE_ON_DUP2", "close on dup2()", "1", yesOrNo, NotApplicable, "no library call is intercepted"),
-	inert("VMA_DEFERRED_CLOSE", "Deferred close", "0", yesOrNo, NotApplicable, "CLOSED says that a socket's descriptor is closed; that of a connection which our own TCP opened stays for a minute more"),
+	inert("VMA_DEFERRED_CLOSE", "Deferred close", "0", yesOrNo, NotApplicable, "a socket's descriptor is closed before CLOSED comes, but for a connection that our own TCP opened: that one is closed a minute after its end"),
 	inert("VMA_TRIGGER_DUMMY_SEND_GETSOCKNAME", "Trig dummy send getsockname()", "0", yesOrNo, NotApplicable,
 		"no library call is intercepted"),
 }
@@ -295,18 +295,18 @@ var logParameters = []Parameter{
 			"warning and a case for VMA_EXCEPTION_HANDLING. The first %d in its name is the process id",
 		access: text(func(s *Settings) *string { return &s.StatsFile }, "the path of a file", anything)}.as(""),
 	Parameter{Name: "VMA_STATS_SHMEM_DIR", Title: "Stats shared memory directory", Field: "StatsDirectory", VMA: "/tmp/", State: Works,
-		Effect: "the directory of the files that xtstat reads: one for each process, or more if its engines differ in these settings. It is made " +
-			"if its parent is there; one that cannot be used is a warning, and nothing is published. auto is /run/socketxtreme for root, else a " +
-			"directory in $XDG_RUNTIME_DIR, or in $TMPDIR or /tmp with the user's number. Empty: nothing is published",
+		Effect: "the directory of the files that xtstat reads, one for each process, or more if its engines differ in this, VMA_STATS_FD_NUM or " +
+			"SX_STATS_GROUP. It is made if its parent is there; one that cannot be used is a warning, and nothing is published. auto is " +
+			"/run/socketxtreme for root, else socketxtreme in $XDG_RUNTIME_DIR, or without that socketxtreme-UID in $TMPDIR or /tmp. Empty: " +
+			"nothing is published",
 		access: text(func(s *Settings) *string { return &s.StatsDirectory }, "auto, the path of a directory, or nothing", anything)},
 	Parameter{Name: "VMA_STATS_FD_NUM", Title: "Stats FD Num (max)", Field: "StatsSockets", State: Works,
-		Effect: "how many sockets have room at a time in a file that xtstat reads; it counts those that found none",
+		Effect: "how many sockets have room at a time in a file in VMA_STATS_SHMEM_DIR, which counts those that found none",
 		access: integer(func(s *Settings) *int { return &s.StatsSockets }, 0, 1024)}.unless(notPublished),
 	Parameter{Name: "SX_STATS_GROUP", Title: "Stats readers", Field: "StatsGroup", State: Works,
-		Effect: "a group, by name or number, whose members may read these files; to change anything takes the process's user, or root. A name that " +
-			"does not exist (a number need not), a group that an ordinary user is not in, and a directory that is open to another group only " +
-			"are warnings, and nothing is published. With VMA_STATS_SHMEM_DIR=auto an ordinary user's files can be below XDG_RUNTIME_DIR, " +
-			"which systemd closes to all others: a group wants a directory that is named",
+		Effect: "a group, by name or number, whose members may read the files in VMA_STATS_SHMEM_DIR; to change anything takes the process's user, or " +
+			"root. A name that does not exist, a group that an ordinary user is not in, and a directory that is open to another group only are " +
+			"warnings, and nothing is published. Where auto is in $XDG_RUNTIME_DIR, which systemd closes to all others, a directory has to be named",
 		access: text(func(s *Settings) *string { return &s.StatsGroup }, "a group", anything)}.unless(notPublished).as(""),
 	Parameter{Name: "VMA_CPU_USAGE_STATS", Title: "Polling CPU idle usage", Field: "CPUUsage", State: Works,
 		Effect: "1 measures how long pollers sleep, in Wait and from Arm to the next Poll, with two more reads of the clock for each sleep: xtstat " +

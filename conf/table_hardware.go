@@ -80,7 +80,7 @@ var libraryParameters = []Parameter{
 	{Name: "VMA_SPEC", Title: "SPEC", Field: "Profile", State: Partly,
 		Effect: "a profile, applied before all other settings; its values are told below",
 		access: text(func(s *Settings) *string { return &s.Profile }, "none, latency, multi_ring_latency, throughput or low-cpu", parseProfile)},
-	inert("VMA_SOCKETXTREME", "SocketXtreme", "1", yesOrNo, Better, "completions are the API here; 0 is accepted and changes nothing").
+	inert("VMA_SOCKETXTREME", "SocketXtreme", "1", yesOrNo, Better, "completions are the API here: 0 changes nothing").
 		vma("0"),
 	inert("VMA_HANDLE_SIGINTR", "SigIntr Ctrl-C Handle", "0", yesOrNo, NotApplicable, "the library handles no signals"),
 	inert("VMA_HANDLE_SIGSEGV", "SegFault Backtrace", "0", yesOrNo, NotApplicable,
