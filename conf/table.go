@@ -264,7 +264,7 @@ var ruleParameters = []Parameter{
 		Effect: "chooses among the groups of the rules file",
 		access: text(func(s *Settings) *string { return &s.ApplicationID }, "a text without blanks", parseID)},
 	{Name: "VMA_EXCEPTION_HANDLING", Title: "Exception handling mode", Field: "ExceptionHandling", State: Works,
-		Effect: "when a socket gets its ring and a rule (use sx) for it cannot be followed, unless VMA_OFFLOADED_SOCKETS or code " +
+		Effect: "when a socket gets its ring and a rule for it (use vma, xlio or sx) cannot be followed, unless VMA_OFFLOADED_SOCKETS or code " +
 			"leaves it to the kernel; when the kernel refuses a new socket VMA_TCP_NODELAY, VMA_TCP_CC_ALGO, VMA_MSS, VMA_MTU or " +
 			"VMA_TX_MC_LOOPBACK; and when an engine cannot have what SX_CAPTURE, SX_RECORD or VMA_STATS_FILE names, which it also warns of: " +
 			"-2, -1 and 0 log it for debugging and go on, 1 logs an error and goes on, 2 logs an error and fails the call, 3 logs an error and " +
