@@ -383,6 +383,24 @@ func TestSocketsAreDescribedBeforeTheFirstPoll(t *testing.T) {
 	})
 }
 
+// The same for unix-domain sockets, whose names take the place of addresses.
+func TestUnixSocketsAreDescribedBeforeTheFirstPoll(t *testing.T) {
+	onEveryKind(t, func(t *testing.T, kind conf.RingKind) {
+		w, r := published(t, kind)
+		name := "@" + t.Name()
+		l, err := w.poller.ListenUnix(name, xtreme.UnixListenConfig{})
+		w.NoError(err)
+		c, err := w.poller.DialUnix(name, xtreme.UnixDialConfig{})
+		w.NoError(err)
+		listener, dialled := socketOf(t, r, l).Info, socketOf(t, r, c).Info
+		w.Equal("listening", listener["state"])
+		w.Equal(name, listener["local"])
+		w.Equal("connecting", dialled["state"])
+		w.Equal(name, dialled["remote"])
+		w.Equal(c.Path().String(), dialled["path"])
+	})
+}
+
 // A program that waits on the poller's descriptor, in an epoll set of its own for instance, sleeps from Arm to the next Poll, however many rings
 // it has armed.
 func TestSleepOnTheDescriptorIsMeasured(t *testing.T) {
