@@ -95,6 +95,7 @@ func (s *Socket) ConnectUnix(name string) error {
 	}
 	s.state = stateConnecting // for the application; the driver's first look makes it open, as with TCP
 	s.touched = true
+	s.describe()
 	if err := s.ring().drv.NotifyWritable(s); err != nil {
 		return unixError("connect unix", name, err)
 	}

@@ -152,7 +152,8 @@ func (m *monitor) SkipSocket() { m.of.file.CountUnpublished(stats.Sockets) }
 // DescribeSocket writes what views show of a socket beside its counters.
 func (m *monitor) DescribeSocket(s *ring.Socket) { m.sockets[s].SetInfo(describe(s)) }
 
-// describe is what views show of a socket beside its counters, as lines of key=value: protocol, addresses, state, inode, groups, path.
+// describe is what views show of a socket beside its counters, as lines of key=value: protocol, addresses or unix-domain names, state, inode,
+// groups, path.
 func describe(s *ring.Socket) string {
 	var text strings.Builder
 	line := func(key, value string) {
@@ -168,6 +169,8 @@ func describe(s *ring.Socket) string {
 	if a := s.RemoteAddr(); a.IsValid() {
 		line("remote", a.String())
 	}
+	line("local", s.LocalUnix()) // "" of a socket that has addresses
+	line("remote", s.RemoteUnix())
 	line("state", s.State())
 	var inode unix.Stat_t
 	if unix.Fstat(s.ID(), &inode) == nil {
