@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/netip"
 	"runtime"
+	"syscall"
 	"testing"
 	"time"
 
@@ -35,7 +36,8 @@ type world struct {
 	peer  *net.TCPConn // the other end
 }
 
-func newWorld(t *testing.T) *world {
+// newWorld makes it; change gives the listener of our end options, which the connection inherits.
+func newWorld(t *testing.T, change ...func(fd int) error) *world {
 	w := &world{Assertions: require.New(t), t: t, net: testnet.New(t, testnet.Pair{}), fd: -1}
 	near, err := net.InterfaceByName(w.net.Device(0))
 	w.NoError(err)
@@ -43,13 +45,22 @@ func newWorld(t *testing.T) *world {
 	w.NoError(err)
 	t.Cleanup(func() { w.NoError(w.guard.Close()) })
 	w.single()
-	w.connect()
+	w.connect(change)
 	return w
 }
 
-func (w *world) connect() {
-	listener, err := net.ListenTCP("tcp4", net.TCPAddrFromAddrPort(netip.AddrPortFrom(w.net.Local(0), 4000)))
+func (w *world) connect(change []func(fd int) error) {
+	config := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) (err error) {
+		failed := c.Control(func(fd uintptr) {
+			for _, f := range change {
+				err = errors.Join(err, f(int(fd)))
+			}
+		})
+		return errors.Join(err, failed)
+	}}
+	l, err := config.Listen(w.t.Context(), "tcp4", netip.AddrPortFrom(w.net.Local(0), 4000).String())
 	w.NoError(err)
+	listener := l.(*net.TCPListener)
 	w.net.InPeer(func() {
 		c, err := net.DialTCP("tcp4", nil, net.TCPAddrFromAddrPort(netip.AddrPortFrom(w.net.Local(0), 4000)))
 		w.NoError(err)
