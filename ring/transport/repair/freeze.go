@@ -193,47 +193,110 @@ func (f *Frozen) agreed(info *unix.TCPInfo) error {
 	return nil
 }
 
-// queues reads both queues: the payload, and the sequence numbers at their ends. The kernel gives the number behind each queue; SendNext and
-// SendUnacked are computed back from it. state is the kernel's state, which tells whether FIN was sent.
-func (f *Frozen) queues(state uint8) error {
-	s := &f.State
-	var counts [3]int
-	for i, request := range []uint{unix.SIOCINQ, unix.SIOCOUTQ, unix.SIOCOUTQNSD} {
-		n, err := unix.IoctlGetInt(f.fd, request)
-		if err != nil {
-			return stepError(err, "asking for the length of its queues")
+// errArrives: the queues changed while they were read.
+var errArrives = errors.New("repair: reading a queue: segments arrive, and no guard drops them")
+
+// queueTries is how often the queues are read at the most. One segment can have passed the guard before it had the connection.
+const queueTries = 3
+
+// queues reads both queues. state is the kernel's state, which tells whether FIN was sent.
+func (f *Frozen) queues(state uint8) (err error) {
+	for range queueTries {
+		if err = f.readQueues(state); !errors.Is(err, errArrives) {
+			return err
 		}
-		counts[i] = n
 	}
-	unread, unacked, unsent := counts[0], counts[1], counts[2]
-	next, err := f.queue(receiveQueue, unread, &s.Received)
+	return err
+}
+
+// readQueues reads both queues: the payload, and the sequence numbers at their ends. The kernel gives the number behind each queue; SendNext and
+// SendUnacked are computed back from it.
+//
+// A SendNext before what the peer has seen ends the connection: each of the peer's segments acknowledges what was never sent. The kernel goes on
+// sending by timers until the send queue is selected: from then on it only counts as sent what it would send. So that queue is selected before
+// its bytes are counted, and stays selected. Probes of a small window and of the path MTU are sent all the same: after one the last count holds,
+// which may have bytes as sent that were not.
+func (f *Frozen) readQueues(state uint8) error {
+	s := &f.State
+	s.Received, s.Sent, s.Unsent = nil, nil, nil
+	unread, err := f.count(unix.SIOCINQ)
 	if err != nil {
 		return err
 	}
-	s.ReceiveNext = next
+	if s.ReceiveNext, err = f.queue(receiveQueue, unread, &s.Received); err != nil {
+		return err
+	}
+	if err := f.selectQueue(sendQueue); err != nil {
+		return err
+	}
+	before, err := f.newBytes()
+	if err != nil {
+		return err
+	}
+	unsent, err := f.count(unix.SIOCOUTQNSD)
+	if err != nil {
+		return err
+	}
+	unacked, err := f.count(unix.SIOCOUTQ)
+	if err != nil {
+		return err
+	}
 	// The kernel counts FIN as a byte of the queue. It is the last one.
 	end := 0
 	if s.Fin = state != kernelEstablished; s.Fin {
 		end = 1
-		unacked = max(unacked-1, 0)
-		unsent = max(unsent-1, 0)
 	}
 	var all []byte
-	if next, err = f.queue(sendQueue, unacked, &all); err != nil {
+	next, err := f.queue(sendQueue, max(unacked-end, 0), &all)
+	if err != nil {
 		return err
 	}
+	last, err := f.count(unix.SIOCOUTQNSD)
+	if err != nil {
+		return err
+	}
+	if after, err := f.newBytes(); err != nil {
+		return err
+	} else if after != before {
+		unsent = last
+	}
+	unsent = max(unsent-end, 0)
 	s.SendNext = next.Add(-end - unsent)
-	s.SendUnacked = next.Add(-end - unacked)
-	s.Sent, s.Unsent = all[:unacked-unsent], all[unacked-unsent:]
+	s.SendUnacked = next.Add(-end - len(all))
+	s.Sent, s.Unsent = all[:len(all)-unsent], all[len(all)-unsent:]
+	for request, before := range map[uint]int{unix.SIOCINQ: unread, unix.SIOCOUTQ: unacked} {
+		if now, err := f.count(request); err != nil || now != before {
+			return errors.Join(err, errArrives)
+		}
+	}
 	s.Reneged = f.reneged(unread)
 	return nil
+}
+
+// count is the length of a queue.
+func (f *Frozen) count(request uint) (int, error) {
+	n, err := unix.IoctlGetInt(f.fd, request)
+	return n, stepError(err, "asking for the length of its queues")
+}
+
+// newBytes is how many bytes the connection has sent, those that were sent again not counted.
+func (f *Frozen) newBytes() (uint64, error) {
+	info, err := unix.GetsockoptTCPInfo(f.fd, unix.IPPROTO_TCP, unix.TCP_INFO)
+	if err != nil {
+		return 0, stepError(err, "TCP_INFO")
+	}
+	return info.Bytes_sent - info.Bytes_retrans, nil
+}
+
+func (f *Frozen) selectQueue(which int) error {
+	return stepError(unix.SetsockoptInt(f.fd, unix.IPPROTO_TCP, unix.TCP_REPAIR_QUEUE, which), "TCP_REPAIR_QUEUE")
 }
 
 // queue copies the first length bytes of one of the two queues to *at, without removing them, and returns the sequence number behind the
 // queue. *at stays nil for length 0.
 func (f *Frozen) queue(which, length int, at *[]byte) (tcp.Seq, error) {
-	if err := unix.SetsockoptInt(f.fd, unix.IPPROTO_TCP, unix.TCP_REPAIR_QUEUE, which); err != nil {
-		return 0, stepError(err, "TCP_REPAIR_QUEUE")
+	if err := f.selectQueue(which); err != nil {
+		return 0, err
 	}
 	seq, err := unix.GetsockoptInt(f.fd, unix.IPPROTO_TCP, unix.TCP_QUEUE_SEQ)
 	if err != nil {
@@ -248,7 +311,7 @@ func (f *Frozen) queue(which, length int, at *[]byte) (tcp.Seq, error) {
 		return 0, stepError(err, "reading a queue")
 	}
 	if n != length {
-		return 0, fmt.Errorf("repair: reading a queue: %d bytes of %d: segments arrive, and no guard drops them", n, length)
+		return 0, fmt.Errorf("%w: %d bytes of %d", errArrives, n, length)
 	}
 	return tcp.Seq(uint32(seq)), nil
 }
