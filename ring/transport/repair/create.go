@@ -61,7 +61,7 @@ func Create(s *State) (_ *Created, err error) {
 	for _, q := range []struct {
 		which   int
 		payload []byte
-	}{{receiveQueue, s.Received}, {sendQueue, s.Sent}} {
+	}{{receiveQueue, append(make([]byte, extra), s.Received...)}, {sendQueue, s.Sent}} {
 		if err := c.selectQueue(q.which); err != nil {
 			return nil, err
 		}
@@ -73,6 +73,10 @@ func Create(s *State) (_ *Created, err error) {
 		rcvWnd: s.ReceiveWindow, rcvWup: uint32(s.ReceiveNext)}
 	return c, stepError(setWindow(c.fd, w), "TCP_REPAIR_WINDOW")
 }
+
+// extra is how many bytes the receive queue has before Received: they were read already, and Activate reads them again. A read is what has the
+// kernel announce a window that has opened, and there may be nothing else to read.
+const extra = 1
 
 // sizeBuffers makes room for the queues: a restore that finds none blocks itself. The kernel tunes the sizes afterwards, unless they were set.
 func (c *Created) sizeBuffers(s *State) error {
@@ -98,7 +102,7 @@ func (c *Created) connect(s *State) error {
 	for _, q := range []struct {
 		which int
 		seq   tcp.Seq
-	}{{receiveQueue, s.ReceiveNext.Add(-len(s.Received))}, {sendQueue, s.SendUnacked}} {
+	}{{receiveQueue, s.ReceiveNext.Add(-len(s.Received) - extra)}, {sendQueue, s.SendUnacked}} {
 		if err := c.selectQueue(q.which); err != nil {
 			return err
 		}
@@ -160,11 +164,22 @@ func (c *Created) write(payload []byte) error {
 // Missing names what the socket could not be given: the connection works without.
 func (c *Created) Missing() []string { return c.missing }
 
-// Activate leaves repair mode: the connection goes on in the kernel, which probes its peer, sends what was not sent, and sends FIN again. The
-// descriptor is the caller's. The guard must let the connection pass before, or its answers are lost once.
+// Activate leaves repair mode: the connection goes on in the kernel, which announces its window if it is twice what the peer knows, probes its
+// peer, sends what was not sent, and sends FIN again. The descriptor is the caller's. The guard must let the connection pass before, or its
+// answers are lost once.
+//
+// The probe is an old segment, so that the peer answers with what it has. It takes no window from it, but the kernel counts the window as
+// announced. So the announcement comes first, by a read after repair mode has ended without a probe.
 func (c *Created) Activate() (fd int, err error) {
-	if err := unix.SetsockoptInt(c.fd, unix.IPPROTO_TCP, unix.TCP_REPAIR, unix.TCP_REPAIR_OFF); err != nil {
-		return -1, stepError(err, "leaving repair mode")
+	if err := c.setRepair(unix.TCP_REPAIR_OFF_NO_WP); err != nil {
+		return -1, err
+	}
+	var read [extra]byte
+	if n, err := unix.Read(c.fd, read[:]); n != extra {
+		return -1, stepError(errors.Join(err, unix.EIO), "announcing the window")
+	}
+	if err := errors.Join(c.setRepair(unix.TCP_REPAIR_ON), c.setRepair(unix.TCP_REPAIR_OFF)); err != nil {
+		return -1, err
 	}
 	if err := c.write(c.unsent); err != nil {
 		return -1, err
@@ -177,5 +192,12 @@ func (c *Created) Activate() (fd int, err error) {
 	return c.fd, nil
 }
 
-// Discard closes the socket. In repair mode, which Activate leaves, the kernel sends nothing.
-func (c *Created) Discard() error { return stepError(unix.Close(c.fd), "close") }
+func (c *Created) setRepair(mode int) error {
+	return stepError(unix.SetsockoptInt(c.fd, unix.IPPROTO_TCP, unix.TCP_REPAIR, mode), fmt.Sprintf("TCP_REPAIR %d", mode))
+}
+
+// Discard closes the socket. The kernel sends nothing, because it is in repair mode, also after an Activate that failed.
+func (c *Created) Discard() error {
+	_ = c.setRepair(unix.TCP_REPAIR_ON) // Create fails without the privilege for it, and has connected nothing then
+	return stepError(unix.Close(c.fd), "close")
+}

@@ -15,6 +15,9 @@
 // The guard (package ring/link/guard) comes first. While a socket is in repair mode the kernel goes on receiving: a segment that arrives between
 // two reads makes them contradict each other; one that arrives between two sockets is answered with a reset.
 //
+// In repair mode the kernel goes on sending by timers, and what it counts as announced may never reach the peer: [Freeze] and [Created.Activate]
+// say in which order they do what.
+//
 // When a step fails, the connection can stay where it was: [Frozen.Resume], tcp.Table.Resume.
 //
 // # What is carried

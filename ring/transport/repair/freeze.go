@@ -327,9 +327,10 @@ func (f *Frozen) reneged(unread int) int {
 	return int(binary.NativeEndian.Uint32(b))
 }
 
-// Resume leaves repair mode: the connection goes on in the kernel, which probes its peer.
+// Resume leaves repair mode: the connection goes on in the kernel, whose timers never stopped. Without a probe: the guard would drop its answer,
+// and see [Created.Activate].
 func (f *Frozen) Resume() error {
-	if err := unix.SetsockoptInt(f.fd, unix.IPPROTO_TCP, unix.TCP_REPAIR, unix.TCP_REPAIR_OFF); err != nil {
+	if err := unix.SetsockoptInt(f.fd, unix.IPPROTO_TCP, unix.TCP_REPAIR, unix.TCP_REPAIR_OFF_NO_WP); err != nil {
 		return stepError(err, "leaving repair mode")
 	}
 	return stepError(unix.SetsockoptInt(f.fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, f.reuse), "SO_REUSEADDR")
