@@ -50,8 +50,8 @@ func TestShutWindowOpensAfterAMove(t *testing.T) {
 	w.until("the peer sends", w.sends)
 }
 
-// A connection of another stack moves while its application holds all that the window had room for: the socket of the kernel has nothing to read,
-// and tells the peer all the same.
+// A connection of another stack moves while its application holds all that the window had room for: the kernel's socket has nothing to read, and
+// tells the peer all the same.
 func TestShutWindowOpensWithoutARead(t *testing.T) {
 	w := newWorld(t, receiveBuffer(64<<10))
 	w.fill()
