@@ -32,7 +32,7 @@ func (w *world) peerInfo() (info *unix.TCPInfo) {
 }
 
 // A kernel goes on sending while its connection is read: its pacing timer, its loss probe, the tasklet that follows a frame. What leaves after
-// SendNext was computed the peer acknowledges, and whoever has the connection then must not take that for an acknowledgement of what was not sent.
+// SendNext was computed the peer acknowledges: where the connection goes on, that must not be an acknowledgement of what was never sent.
 func TestKernelSendsWhileItIsFrozen(t *testing.T) {
 	w := newWorld(t, receiveBuffer(8<<20), func(fd int) error {
 		return unix.SetsockoptString(fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION, "reno") // CUBIC's slow start ends early here
