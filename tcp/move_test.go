@@ -323,3 +323,47 @@ func TestMovesRefused(t *testing.T) {
 	}
 	s.put(x, q)
 }
+
+// A peer whose window was shut by a connection that moves learns from an acceptable segment that it is open. A probe is none: the peer takes
+// neither its window nor its acknowledgement.
+func TestImportAnnouncesTheWindow(t *testing.T) {
+	s := connected(t, small)
+	x, q := s.take()
+	s.NoError(s.table.Discard(s.now, s.id))
+	x.ReceiveWindow = 0
+	s.put(x, q)
+	s.out(". 1:1 ack 1", ". 0:0 ack 1")
+	s.EqualValues(10_000, s.raw[len(s.raw)-2].Window)
+}
+
+// The same of a window that was shut by what the application reads later: the probe has announced nothing of it.
+func TestImportWithAShutWindow(t *testing.T) {
+	s := connected(t, small)
+	x, q := s.take()
+	s.NoError(s.table.Discard(s.now, s.id))
+	x.ReceiveWindow, x.Held = 0, 10_000
+	s.put(x, q)
+	s.out(". 1:1 ack 1", ". 0:0 ack 1")
+	s.table.Credit(s.now, s.id, 6_000)
+	s.out(". 1:1 ack 1")
+	s.EqualValues(6_000, s.last().Window)
+}
+
+// A probe of the peer's window announces nothing and acknowledges nothing: both remain to be done.
+func TestProbesAnnounceNothing(t *testing.T) {
+	s := connected(t, small, func(s *Settings, _ *Config) { s.DelayedAck = 400 * ms })
+	s.table.conn(s.id).quick = 0
+	s.in("P. 1:7001 ack 1 win 0")
+	s.out(". 1:1 ack 7001")
+	s.send(100)
+	s.table.Credit(s.now, s.id, 1_500) // less than half of the window: not worth a segment
+	s.in(". 7001:7101 ack 1 win 0")    // its acknowledgement is delayed
+	edge := s.table.conn(s.id).rcvAdv
+	s.silent(150 * ms)
+	s.wait(100 * ms)
+	s.out(". 0:0 ack 7101")
+	s.Equal(edge, s.table.conn(s.id).rcvAdv)
+	s.wait(160 * ms)
+	s.out(". 1:1 ack 7101") // the delayed acknowledgement
+	s.Less(edge, s.table.conn(s.id).rcvAdv)
+}
