@@ -40,38 +40,49 @@ func (t *Table) transmit(id ID, c *conn, s *Segment) bool {
 		}
 	}
 	switch {
-	case c.has(flagProbe):
-		// A segment that is not acceptable is answered with an acknowledgement (RFC 9293 section 3.10.7.4), whatever the peer's window is.
-		c.flags &^= flagProbe | flagAckNow
-		t.put(id, c, s, wire.TCPAck, c.una-1, Payload{})
-		return true
 	case c.has(flagAckNow):
 		t.put(id, c, s, wire.TCPAck, c.nxt, Payload{})
+		return true
+	case c.has(flagProbe):
+		c.flags &^= flagProbe
+		t.putProbe(id, c, s)
 		return true
 	}
 	return false
 }
 
-// put fills in a segment without SYN: addresses, sequence number, the present acknowledgement and window (RFC 9293 MUST-58, MUST-59), and
-// options. It ends a delayed acknowledgement, because this segment carries it. At the least path MTU the path may have less: see minPathMTU.
+// putProbe writes a segment that is not acceptable: the peer answers it with an acknowledgement (RFC 9293 section 3.10.7.4), whatever its window
+// is. The peer takes neither the acknowledgement nor the window of such a segment, so both remain to be announced.
+func (t *Table) putProbe(id ID, c *conn, s *Segment) {
+	t.fill(id, c, s, wire.TCPAck, c.una-1, Payload{})
+	s.Window = c.offered()
+}
+
+// put writes a segment without SYN: with the present acknowledgement and window (RFC 9293 MUST-58, MUST-59). It ends a delayed acknowledgement,
+// because this segment carries it.
 func (t *Table) put(id ID, c *conn, s *Segment, flags wire.TCPFlags, seq Seq, p Payload) {
+	t.fill(id, c, s, flags, seq, p)
+	s.Window = t.window(c, t.settingsOf(c))
+	c.flags &^= flagAckNow | flagWindowHeld | flagPushed
+	if c.reassembly != 0 && c.has(flagSACK) {
+		t.putSACK(c, s) // it may ask for one more acknowledgement
+	}
+	c.lastAck, c.unacked, c.full, c.ackAt = c.rcvNxt, 0, 0, clock.Never
+}
+
+// fill fills in a segment without SYN, but for its window and its SACK option: addresses, numbers, timestamps. At the least path MTU the path
+// may have less: see minPathMTU.
+func (t *Table) fill(id ID, c *conn, s *Segment, flags wire.TCPFlags, seq Seq, p Payload) {
 	settings := t.settingsOf(c)
 	*s = Segment{Local: c.local, Remote: c.remote, Seq: seq, Ack: c.rcvNxt, Flags: flags, Payload: p, Conn: id,
 		TTL: settings.TTL, TOS: settings.TOS, MayFrag: !settings.PathMTU || c.pathMTU <= minPathMTU}
-	s.Window = t.window(c, settings)
-	c.flags &^= flagAckNow | flagWindowHeld
 	if c.has(flagTS) {
 		s.Options.Has = wire.TCPHasTimestamps
 		s.Options.TSValue, s.Options.TSEcho = timestamp(t.now)+c.tsOffset, c.tsRecent
 	}
-	if c.reassembly != 0 && c.has(flagSACK) {
-		t.putSACK(c, s)
-	}
 	if c.has(flagEcho) {
 		s.Flags |= wire.TCPEce // RFC 3168 section 6.1.3: until CWR comes
 	}
-	c.lastAck, c.unacked, c.full, c.ackAt = c.rcvNxt, 0, 0, clock.Never
-	c.flags &^= flagPushed
 }
 
 // window is what the peer is offered: RFC 9293 section 3.8.6.2.2 and RFC 7323 section 2.3. The right edge that rcvAdv remembers is never pulled
@@ -81,6 +92,11 @@ func (t *Table) window(c *conn, settings *Settings) uint16 {
 	if edge := c.rcvNxt.Add(room); edge.Minus(c.rcvAdv) >= windowStep(c, settings) {
 		c.rcvAdv = edge
 	}
+	return c.offered()
+}
+
+// offered is the window that the peer was offered last, less what it has sent since.
+func (c *conn) offered() uint16 {
 	return uint16(min(max(c.rcvAdv.Minus(c.rcvNxt), 0)>>c.rcvScale, 0xffff))
 }
 

@@ -29,7 +29,7 @@ type timeWaits struct {
 // only until the application closes it.
 func (t *Table) enterTimeWait(id ID, c *conn) {
 	w := timeWait{local: c.local, remote: c.remote, sndNxt: c.nxt, rcvNxt: c.rcvNxt, tsRecent: c.tsRecent, tsOffset: c.tsOffset,
-		ts: c.has(flagTS), live: true, window: uint16(min(max(c.rcvAdv.Minus(c.rcvNxt), 0)>>c.rcvScale, 0xffff))}
+		ts: c.has(flagTS), live: true, window: c.offered()}
 	acknowledge := c.has(flagAckNow)
 	c.become(TimeWait)
 	t.removeFlow(id, c) // in the directory the flow stays the table's
