@@ -96,8 +96,8 @@ func (t *Table) Resume(now clock.Time, id ID) error {
 	return nil
 }
 
-// restart starts the timers and the sending of a connection that was resumed or imported. It acknowledges what came, with the present window, and
-// sends a probe: the peer's answer acknowledges what the peer has received meanwhile.
+// restart starts the timers and the sending of a connection that was resumed or imported. An acknowledgement announces the present window, and a
+// probe asks the peer: its answer acknowledges what it has received meanwhile.
 func (t *Table) restart(id ID, c *conn) {
 	c.flags |= flagProbe | flagAckNow
 	c.stuck, c.tries = t.now, 0
