@@ -8,7 +8,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/socketxtreme/socketxtreme/conf"
 	"github.com/socketxtreme/socketxtreme/stats"
+	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
 // journalOf makes a file whose journal has gaps between polls, among them a long one, around a drop of a socket. The drop is noted last, for an
@@ -78,4 +80,34 @@ func TestWindowOfEvents(t *testing.T) {
 	require.Zero(t, code, errs)
 	require.NotContains(t, out, "yesterday")
 	require.Contains(t, out, "now")
+}
+
+// A poller's name may have a colon: its gaps have the name of the poller, and causes.
+func TestGapsOfAPollerWithAColon(t *testing.T) {
+	s := conf.Default()
+	s.Ring, s.SmallBuffers, s.LargeBuffers, s.StatsDirectory = conf.RingEpoll, 64, 8, filepath.Join(t.TempDir(), "stats")
+	e, err := xtreme.New(s)
+	require.NoError(t, err)
+	p, err := e.NewPoller("feed: A", xtreme.PollerConfig{})
+	require.NoError(t, err)
+	defer func() {
+		require.NoError(t, p.Close())
+		require.NoError(t, e.Close())
+	}()
+	var done [4]xtreme.Completion
+	for end := time.Now().Add(20 * time.Second); ; {
+		for range 10 {
+			_, err := p.Poll(done[:])
+			require.NoError(t, err)
+			time.Sleep(2 * time.Millisecond)
+		}
+		out, errs, code := run("events", "-k", s.StatsDirectory, "--kind", "poll_gap")
+		require.Zero(t, code, errs)
+		if strings.Contains(out, " gaps between polls of ") {
+			require.Contains(t, out, " gaps between polls of feed: A until ")
+			require.NotRegexp(t, `\([^)]*\bA\b`, out)
+			return
+		}
+		require.True(t, time.Now().Before(end), out)
+	}
 }
