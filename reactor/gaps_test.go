@@ -3,7 +3,6 @@ package reactor
 import (
 	"context"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -35,12 +34,12 @@ func TestLongWorkIsNamedInTheJournal(t *testing.T) {
 		}
 	}
 	for name, do := range map[string]func(){
-		"timers: ":      func() { r.do(t, func() { r.After(time.Millisecond, long) }) },
-		"posted work: ": func() { r.do(t, long) },
+		stats.CodeTimers:     func() { r.do(t, func() { r.After(time.Millisecond, long) }) },
+		stats.CodePostedWork: func() { r.do(t, long) },
 	} {
 		named := func() bool {
 			for _, e := range file.Events() {
-				if e.Kind == stats.EventPollGap.String() && strings.HasPrefix(e.Text, "test: "+name) {
+				if e.Kind == stats.EventPollGap.String() && e.Name == "test" && e.Code == name {
 					return true
 				}
 			}

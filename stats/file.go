@@ -170,8 +170,11 @@ type Block struct {
 	baseline []uint64
 	info     []byte
 
+	lookBegan, lookDone atomic.Int64 // see BeginLook
+
 	// By the sampler, with the file's lock.
 	last        []uint64       // the counters as they were at its last turn
+	looked      int64          // lookDone then
 	grown       int64          // when the counter with onset grew last
 	growing     bool           // the journal has its onset, and not its end
 	onsetValue  uint64         // what it was before its onset
@@ -299,6 +302,13 @@ func (b *Block) SetNamed(i int, name string, value uint64) {
 	}
 	atomic.StoreUint64(&b.counters[i], value)
 }
+
+// BeginLook says that the owner is about to read what it stores in a block that names its counters: what they have counted was counted before
+// now, in wall-clock nanoseconds. EndLook says that all of it is stored.
+func (b *Block) BeginLook(now int64) { b.lookBegan.Store(now) }
+
+// EndLook ends what BeginLook has begun.
+func (b *Block) EndLook() { b.lookDone.Store(b.lookBegan.Load()) }
 
 // SetCount says how many counters a block with names has, those without room included.
 func (b *Block) SetCount(n int) { atomic.StoreUint64(&b.words[blockCount], uint64(n)) }

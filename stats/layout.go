@@ -52,10 +52,26 @@ const (
 	eventKind
 	eventCount
 	eventSubject // section << 32 | index of the block that it happened to; 0: none
-	eventText    // length in bytes, of the text in the words behind
+	eventText    // length in bytes of the text, which is first in the words behind; name and code follow it
 	eventHeader
-	eventWords = 32
+	eventWords   = 40
+	eventStrings = eventWords - eventHeader - int(numEventFields)
 )
+
+// eventField is a word at the end of an event. The description names them, so that a reader of another version finds those that it knows. A file
+// of before fields has none: there the fields are empty, and the times are that of the event.
+type eventField int
+
+const (
+	fieldName     eventField = iota // length in bytes
+	fieldCode                       // length in bytes
+	fieldEarliest                   // this and the next two are wall-clock nanoseconds: see JournalEntry
+	fieldLatest
+	fieldEnd
+	numEventFields
+)
+
+var eventFields = [numEventFields]string{"name", "code", "earliest", "latest", "end"}
 
 const (
 	sampleCount   = 900
@@ -92,7 +108,8 @@ type Description struct {
 	Columns  []string        `json:"columns"` // of samples: section and counter, "ring.packets"
 	Host     int             `json:"host"`    // words behind the columns of a sample: the counters of the block of section host
 	Journal  RingLayout      `json:"journal"`
-	Kinds    []string        `json:"kinds"` // of events, by number
+	Kinds    []string        `json:"kinds"`  // of events, by number
+	Fields   []string        `json:"fields"` // the last words of an event
 }
 
 // capacities are how many blocks a file has for each section; those of sockets are a setting.
@@ -106,7 +123,7 @@ const (
 
 // describe computes the layout of a file with room for so many sockets, and the file's length in words, a multiple of pageWords.
 func describe(sockets int) (Description, int) {
-	d := Description{Layout: LayoutVersion, Kinds: eventKinds[:]}
+	d := Description{Layout: LayoutVersion, Kinds: eventKinds[:], Fields: eventFields[:]}
 	at := pageWords + 64*pageWords // the header, and 256 KiB for the description: pages that are not written take no memory
 	for _, s := range sections {
 		l := SectionLayout{Section: s, Offset: at, Blocks: 1 + capacities[s.Name], Width: s.Words(), Info: 512}
@@ -168,7 +185,7 @@ func (d *Description) check(words int) error {
 			return fmt.Errorf("section %s: its counters do not fit blocks of %d words", s.Name, s.Stride)
 		}
 	}
-	if d.Host < 0 || d.Samples.Words < sampleHeader+len(d.Columns)+d.Host || d.Journal.Words < eventHeader || d.Samples.Capacity < 1 || d.Journal.Capacity < 1 {
+	if d.Host < 0 || d.Samples.Words < sampleHeader+len(d.Columns)+d.Host || d.Journal.Words < eventHeader+len(d.Fields) || d.Samples.Capacity < 1 || d.Journal.Capacity < 1 {
 		return fmt.Errorf("records of %d and %d words", d.Samples.Words, d.Journal.Words)
 	}
 	if err := inside("samples", d.Samples.Offset, d.Samples.Capacity, d.Samples.Words); err != nil {

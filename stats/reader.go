@@ -334,7 +334,19 @@ type Event struct {
 	Count  uint64    `json:"count"`
 	Of     string    `json:"of,omitempty"`    // section and index of the block: "ring 3"
 	About  string    `json:"about,omitempty"` // the socket "fd=9 10.0.0.1:5000", or the poller by its name; empty once the block is closed
+	Name   string    `json:"name,omitempty"`  // this and the next ones are those of JournalEntry
+	Code   string    `json:"code,omitempty"`
 	Text   string    `json:"text"`
+
+	Earliest time.Time `json:"earliest"`
+	Latest   time.Time `json:"latest"`
+	End      time.Time `json:"end"`
+}
+
+// HasEventFields reports whether the events of the journal have names, codes and times of begin and end. Those of a process that was built with
+// an older version have a text alone.
+func (r *Reader) HasEventFields() bool {
+	return !slices.ContainsFunc(eventFields[:], func(name string) bool { return !slices.Contains(r.description.Fields, name) })
 }
 
 // Events are the entries of the journal in the order of their times, the oldest first; numbers are in the order of writing, which differs where
@@ -359,14 +371,38 @@ func (r *Reader) Events() []Event {
 				e.About = x.name
 			}
 		}
-		length := min(int(r.load64(at+eventText)), 8*(l.Words-eventHeader))
-		e.Text = string(r.memory.Bytes()[8*(at+eventHeader) : 8*(at+eventHeader)+max(length, 0)])
+		r.fields(at, &e)
 		if r.load64(at+eventSequence) == n+1 {
 			list = append(list, e)
 		}
 	}
 	slices.SortStableFunc(list, func(a, b Event) int { return a.Time.Compare(b.Time) })
 	return list
+}
+
+// fields reads the strings of the event at a word, and its times.
+func (r *Reader) fields(at int, e *Event) {
+	l, names := &r.description.Journal, r.description.Fields
+	behind := at + l.Words - len(names) // the strings
+	value := func(f eventField) int {
+		if i := slices.Index(names, eventFields[f]); i >= 0 {
+			return int(r.load64(behind + i))
+		}
+		return 0
+	}
+	room := r.memory.Bytes()[8*(at+eventHeader) : 8*behind]
+	next := func(length int) string {
+		s := string(room[:max(0, min(length, len(room)))])
+		room = room[len(s):]
+		return s
+	}
+	e.Text, e.Name, e.Code = next(int(r.load64(at+eventText))), next(value(fieldName)), next(value(fieldCode))
+	e.Earliest, e.Latest, e.End = e.Time, e.Time, e.Time
+	for f, t := range map[eventField]*time.Time{fieldEarliest: &e.Earliest, fieldLatest: &e.Latest, fieldEnd: &e.End} {
+		if v := value(f); v != 0 {
+			*t = wall(uint64(v))
+		}
+	}
 }
 
 // subject is what a block stands for since it was opened.

@@ -1,6 +1,7 @@
 package stats
 
 import (
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,9 +12,6 @@ const (
 	ticksPerTurn = 100                   // ticks between samples
 	onsetPause   = time.Second           // a counter that has not grown for so long does not grow any more
 )
-
-// OnsetEnd is behind the counter's name in the text of the EventPath with which a growth ends, see EventPath.
-const OnsetEnd = " ended"
 
 // The words in front of a sample's columns.
 const (
@@ -162,11 +160,11 @@ func (s *sampler) lookAt(b *Block) {
 
 // findLosses compares a block's counters of losses with what they were at the last call, and writes an EventDrop for each that has grown. With
 // the lock. What was lost since the step before gets the time in the middle. Counters that a block names are those of drivers, which store them
-// when a step asks for it: their losses are older by one step.
+// when a step asks for it, and say when they looked (Block.BeginLook): there the loss is between two of these looks.
 func (s *sampler) findLosses(b *Block, now int64) {
 	l := b.section.layout
 	if l.Names > 0 {
-		now = between(s.ticked[1], s.ticked[0], now)
+		done := b.lookDone.Load() // before the counters are read: what was stored until then is seen
 		for i, row := range b.namedRows() {
 			v := atomic.LoadUint64(&b.counters[i])
 			if b.rowsVersion&1 != 0 || atomic.LoadUint64(&b.words[blockInfo]) != b.rowsVersion {
@@ -174,40 +172,52 @@ func (s *sampler) findLosses(b *Block, now int64) {
 			}
 			if v != b.last[i] {
 				if row != nil && row.Loss && v > b.last[i] {
-					s.file.noteAt(now, EventDrop, b, v-b.last[i], b.name(i))
+					since, until := b.looked, b.lookBegan.Load()
+					if until == 0 { // the owner does not say
+						since, until = s.ticked[1], or(s.ticked[0], now)
+					}
+					s.noteDrop(b, v-b.last[i], b.name(i), row, since, until)
 				}
 				b.last[i] = v
 			}
 		}
+		b.looked = done
 		return
 	}
 	if b.last == nil {
 		b.last = make([]uint64, l.Width)
 	}
-	now = between(s.ticked[0], now, now)
 	at := 0
 	for i := range l.Counters {
 		row := &l.Counters[i]
 		if row.Loss {
 			if v := atomic.LoadUint64(&b.counters[at]); v > b.last[at] {
-				s.file.noteAt(now, EventDrop, b, v-b.last[at], row.Name)
+				s.noteDrop(b, v-b.last[at], row.Name, row, s.ticked[0], now)
 				b.last[at] = v
 			}
 		}
 		if row.onset {
-			s.lookForOnset(b, at, row, now)
+			s.lookForOnset(b, at, row, between(s.ticked[0], now))
 		}
 		at += row.Words()
 	}
 }
 
-// between is the middle of the times of two steps; without one of them it is or. Of steps that are far apart, because the process did not run,
-// it is the later one: what was lost meanwhile is noted behind the gap that it is from.
-func between(from, to, or int64) int64 {
-	switch {
-	case from == 0 || to == 0:
-		return or
-	case to-from > 3*int64(tick):
+// noteDrop writes an EventDrop for a counter, by its name in the block, that grew between two times; the first one is 0 if it is not known.
+// Those of sockets are stored some tenths of a second after they have grown: of them the times are not known better.
+func (s *sampler) noteDrop(b *Block, n uint64, name string, row *Counter, since, until int64) {
+	of, _ := strings.CutSuffix(name, row.Name)
+	x := JournalEntry{Kind: EventDrop, Of: b, Count: n, Name: strings.TrimSuffix(of, "."), Code: row.Name, Text: name, Time: between(since, until)}
+	if b.section.layout.Name != Sockets {
+		x.Earliest, x.Latest, x.End = since, until, until
+	}
+	s.file.Write(&x)
+}
+
+// between is the middle of the times of two looks; without the first one it is the second. Of looks that are far apart, because the process or
+// its owner did not run, it is the second one too: what was lost meanwhile is noted behind the gap that it is from.
+func between(from, to int64) int64 {
+	if from == 0 || to-from > 3*int64(tick) {
 		return to
 	}
 	return from + (to-from)/2
@@ -220,7 +230,7 @@ func (s *sampler) lookForOnset(b *Block, at int, row *Counter, now int64) {
 	case v > b.last[at]:
 		if !b.growing {
 			b.growing, b.onsetValue = true, b.last[at]
-			s.file.noteAt(now, EventPath, b, v-b.last[at], row.Name)
+			s.file.Write(&JournalEntry{Kind: EventPath, Of: b, Count: v - b.last[at], Name: row.Name, Code: CodeBegan, Text: row.Name, Time: now})
 		}
 		b.last[at], b.grown = v, now
 	case b.growing && now-b.grown > int64(onsetPause):
@@ -231,7 +241,8 @@ func (s *sampler) lookForOnset(b *Block, at int, row *Counter, now int64) {
 // endOnset writes the event with which a counter's growth ends.
 func (s *sampler) endOnset(b *Block, at int, row *Counter) {
 	b.growing = false
-	s.file.noteAt(b.grown, EventPath, b, b.last[at]-b.onsetValue, row.Name+OnsetEnd)
+	s.file.Write(&JournalEntry{Kind: EventPath, Of: b, Count: b.last[at] - b.onsetValue, Name: row.Name, Code: CodeEnded, Text: row.Name + " ended",
+		Time: b.grown})
 }
 
 // name is the name of counter i, of a block that names its counters.

@@ -3,6 +3,7 @@ package stats
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -221,4 +222,62 @@ func TestPacketsThroughTheKernelAreInTheJournal(t *testing.T) {
 	require.Equal(t, []string{"path socket 1 1 kernel_packets", "path socket 1 300 kernel_packets ended", "path socket 1 5 kernel_packets",
 		"path socket 1 5 kernel_packets ended"}, list)
 	require.Equal(t, 299*tick, events[1].Time.Sub(events[0].Time), "until the last one came")
+}
+
+// An event's name, code and times of begin and end are read as they were written, whatever the length of its text. Without them the name and the
+// code are empty, and the times that of the event; so they are in a file of a version that had no such fields.
+func TestFieldsOfEvents(t *testing.T) {
+	f, _, r := still(t)
+	x := JournalEntry{Kind: EventPollGap, Count: 7, Name: "feed: A", Code: CodeTimers, Text: "timers: they took long", Time: 40, Earliest: 10, Latest: 20, End: 30}
+	f.Write(&x)
+	x.Text = strings.Repeat("x", 2*EventTextMax)
+	f.Write(&x)
+	f.Note(EventNote, nil, 1, "plain")
+	require.True(t, r.HasEventFields())
+	at := func(ns ...int64) (list []time.Time) {
+		for _, t := range ns {
+			list = append(list, time.Unix(0, t))
+		}
+		return list
+	}
+	e := r.Events()
+	require.Len(t, e, 3)
+	for i, text := range []string{"timers: they took long", x.Text[:EventTextMax-len(x.Name)-len(x.Code)]} {
+		require.Equal(t, []string{"feed: A", CodeTimers, text}, []string{e[i].Name, e[i].Code, e[i].Text})
+		require.Equal(t, at(40, 10, 20, 30), []time.Time{e[i].Time, e[i].Earliest, e[i].Latest, e[i].End})
+	}
+	plain := func(e Event, text string) {
+		require.Equal(t, []string{"", "", text}, []string{e.Name, e.Code, e.Text})
+		require.Equal(t, []time.Time{e.Time, e.Time, e.Time}, []time.Time{e.Earliest, e.Latest, e.End})
+	}
+	plain(e[2], "plain")
+	r.description.Fields = nil
+	require.False(t, r.HasEventFields())
+	plain(r.Events()[0], "timers: they took long")
+}
+
+// Of counters that an owner stores when it is asked a loss is between two of its looks; before it has said when it looks, between two steps.
+func TestLossesAreBetweenLooks(t *testing.T) {
+	f, run, r := still(t)
+	b := f.Open(Drivers, nil, 1)
+	b.SetCount(1)
+	look := func(at int64, lost uint64) {
+		b.BeginLook(at)
+		b.SetNamed(0, "eth0/2.xdp.rx_dropped", lost)
+		b.EndLook()
+		run(1)
+	}
+	const ms = int64(time.Millisecond)
+	look(100*ms, 0)
+	look(110*ms, 0)
+	look(120*ms, 3)
+	look(220*ms, 5)
+	e := r.Events()
+	require.Len(t, e, 2)
+	for i, want := range [][4]int64{{115, 110, 120, 120}, {220, 120, 220, 220}} {
+		require.Equal(t, []string{"eth0/2", "xdp.rx_dropped"}, []string{e[i].Name, e[i].Code})
+		for j, at := range []time.Time{e[i].Time, e[i].Earliest, e[i].Latest, e[i].End} {
+			require.Equal(t, want[j]*ms, at.UnixNano())
+		}
+	}
 }

@@ -36,6 +36,6 @@ func TestCausesOfAGap(t *testing.T) {
 			p.ticks[p.n%len(p.ticks)].at = at
 			p.n++
 		}
-		require.Equal(t, c.want, p.cause(&gapRecord{Gap: c.gap, end: begin.Add(c.gap.Length), thread: c.thread}, c.steal), c.name)
+		require.Equal(t, c.want, p.cause(&gapRecord{Gap: c.gap, end: begin.Add(c.gap.Length), thread: c.thread}, c.steal).String(), c.name)
 	}
 }

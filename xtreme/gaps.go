@@ -186,39 +186,50 @@ const (
 	faultTime = time.Microsecond      // what a page fault without a disk takes, with the zeroing of a page, in a virtual machine
 )
 
-// cause returns what caused a gap, as the journal's text. The causes that lie outside of the program come first, because work is under
-// way in those gaps too.
-func (p *processTime) cause(g *gapRecord, steal time.Duration) string {
+// gapCause is what caused a gap: a code of package stats, and more, for people.
+type gapCause struct{ code, more string }
+
+// String is the cause as the journal's text has it.
+func (c gapCause) String() string {
+	if c.more == "" {
+		return c.code
+	}
+	return c.code + ": " + c.more
+}
+
+// cause returns what caused a gap. The causes that lie outside of the program come first, because work is under way in those gaps too.
+func (p *processTime) cause(g *gapRecord, steal time.Duration) gapCause {
 	begin := g.end.Add(-g.Length)
 	half := g.Length / 2
+	because := func(code, format string, args ...any) gapCause { return gapCause{code, fmt.Sprintf(format, args...)} }
 	switch {
 	case steal >= half && steal > 0:
-		return fmt.Sprintf("steal: the host took the processors for %v", steal)
+		return because(stats.CodeSteal, "the host took the processors for %v", steal)
 	case g.thread.known && g.thread.delayed >= half:
-		return fmt.Sprintf("preempted: another thread had the processor for %v", g.thread.delayed.Round(time.Microsecond))
+		return because(stats.CodePreempted, "another thread had the processor for %v", g.thread.delayed.Round(time.Microsecond))
 	case p.absent(begin, g.end) >= half:
-		return "stopped: no thread of the process ran (SIGSTOP, a debugger, or the machine paused)"
+		return because(stats.CodeStopped, "no thread of the process ran (SIGSTOP, a debugger, or the machine paused)")
 	case g.thread.known && g.thread.major > 0 && g.thread.delayed < half:
-		return fmt.Sprintf("page fault: %d waited for a disk", g.thread.major)
+		return because(stats.CodePageFault, "%d waited for a disk", g.thread.major)
 	case g.thread.known && time.Duration(g.thread.minor)*faultTime >= half:
-		return fmt.Sprintf("page fault: %d new pages of memory", g.thread.minor)
+		return because(stats.CodePageFault, "%d new pages of memory", g.thread.minor)
 	case p.collected(begin, g.end):
-		return "garbage collection: one was under way"
+		return because(stats.CodeCollection, "one was under way")
 	case g.Spent < half:
 	case g.Work == ring.WorkHandler && g.Several:
-		return fmt.Sprintf("handler: %d completions of several sockets, the last of fd=%d", g.Delivered, g.Socket)
+		return because(stats.CodeHandler, "%d completions of several sockets, the last of fd=%d", g.Delivered, g.Socket)
 	case g.Work == ring.WorkHandler:
-		return fmt.Sprintf("handler: %d completions of fd=%d", g.Delivered, g.Socket)
+		return because(stats.CodeHandler, "%d completions of fd=%d", g.Delivered, g.Socket)
 	case g.Work == ring.WorkTimers:
-		return fmt.Sprintf("timers: they took %v", g.Spent.Round(time.Microsecond))
+		return because(stats.CodeTimers, "they took %v", g.Spent.Round(time.Microsecond))
 	case g.Work == ring.WorkPosted:
-		return fmt.Sprintf("posted work: it took %v", g.Spent.Round(time.Microsecond))
+		return because(stats.CodePostedWork, "it took %v", g.Spent.Round(time.Microsecond))
 	}
 	return unknownCause
 }
 
 // unknownCause is the cause of a gap for which nothing was found.
-const unknownCause = "unknown"
+var unknownCause = gapCause{code: stats.CodeUnknown}
 
 // nameGaps writes the gaps that owners have noticed into the journal, with their causes.
 func (p *publication) nameGaps() {
@@ -245,12 +256,13 @@ func (p *publication) nameGaps() {
 }
 
 // noteGap writes a gap into the journal, with its cause. leftOut is how many like it were not written since the last one.
-func (p *publication) noteGap(m *monitor, g *gapRecord, cause string, leftOut int) {
-	text := m.poller.name + ": " + cause
+func (p *publication) noteGap(m *monitor, g *gapRecord, cause gapCause, leftOut int) {
+	text := cause.String()
 	if leftOut > 0 {
 		text += fmt.Sprintf("; %d more like it were left out", leftOut)
 	}
-	p.file.NoteAt(g.end, stats.EventPollGap, m.block, uint64(g.Length), text)
+	p.file.Write(&stats.JournalEntry{Kind: stats.EventPollGap, Of: m.block, Count: uint64(g.Length), Name: m.poller.name, Code: cause.code, Text: text,
+		Time: g.end.UnixNano(), Earliest: g.end.Add(-g.Length).UnixNano()})
 }
 
 // stealLeast is the shortest gap for which the host's steal is asked: the kernel counts it in hundredths of a second.

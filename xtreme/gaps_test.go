@@ -221,7 +221,7 @@ func nameGaps(t *testing.T, c *gapCase, enough, times, mostVoid int) (right int,
 			void++ // other programs had the processor too
 		case e.Count == 0:
 			void++ // the journal had too many of others
-		case strings.HasPrefix(e.Text, "test: "+c.want):
+		case e.Name == "test" && strings.HasPrefix(e.Text, c.want):
 			right++
 		default:
 			wrong = append(wrong, fmt.Sprintf("%v %s", time.Duration(e.Count), e.Text))

@@ -5,12 +5,14 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/socketxtreme/socketxtreme/internal/sys"
 	"github.com/socketxtreme/socketxtreme/internal/wire"
 	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/offload"
 	"github.com/socketxtreme/socketxtreme/stats"
 )
 
@@ -75,11 +77,13 @@ func (m *monitor) configure(c *ring.SetConfig, report *socketReport) {
 }
 
 // linkChanged is offload.Config.LinkChanged, which writes what happened to an interface into the journal; nil where nothing is published.
-func (m *monitor) linkChanged() func(what string) {
+func (m *monitor) linkChanged() func(offload.LinkChange) {
 	if m == nil {
 		return nil
 	}
-	return func(what string) { m.of.file.Note(stats.EventLink, m.block, 1, what) }
+	return func(c offload.LinkChange) {
+		m.of.file.Write(&stats.JournalEntry{Kind: stats.EventLink, Of: m.block, Count: 1, Name: c.Interface, Code: c.Code, Text: c.Interface + ": " + c.Text})
+	}
 }
 
 // offloadDrops is the memory for the drops of an offloaded ring that is about to be made; nil: none.
@@ -219,10 +223,12 @@ func (m *monitor) Refresh(r *ring.Ring) {
 		if x.driver == nil {
 			continue
 		}
+		x.driver.BeginLook(time.Now().UnixNano())
 		if lost := ring.LossesOf(r); second || lost != x.lost {
 			x.lost = lost
 			m.copyDriver(r, x.driver)
 		}
+		x.driver.EndLook()
 	}
 }
 

@@ -119,7 +119,15 @@ func (p *publication) readHost(second bool) {
 	}
 }
 
-func (p *publication) noteLink(what string) { p.file.Note(stats.EventLink, nil, 1, what) }
+// linkCodes are the journal's codes of what hoststat tells of interfaces.
+var linkCodes = [hoststat.NumLinkChanges]string{hoststat.LinkCame: stats.CodeCame, hoststat.LinkDeleted: stats.CodeDeleted,
+	hoststat.LinkRenamed: stats.CodeRenamed, hoststat.LinkDown: stats.CodeDown, hoststat.LinkUp: stats.CodeUp,
+	hoststat.LinkCarrierLost: stats.CodeCarrierLost, hoststat.LinkCarrierBack: stats.CodeCarrierBack, hoststat.LinkProgramOn: stats.CodeProgramOn,
+	hoststat.LinkProgramOff: stats.CodeProgramOff, hoststat.LinkMTU: stats.CodeMTU, hoststat.LinkMissed: stats.CodeMissed}
+
+func (p *publication) noteLink(c hoststat.LinkChange) {
+	p.file.Write(&stats.JournalEntry{Kind: stats.EventLink, Count: 1, Name: c.Interface, Code: linkCodes[c.What], Text: c.Text})
+}
 
 // NoteKind is the kind of event that Engine.Note writes.
 type NoteKind uint8
@@ -133,8 +141,6 @@ const (
 
 // Note writes an event into the journal that xtstat shows: count says how often or how much, text what happened, in a line. It takes no lock and
 // does not allocate; without published statistics it does nothing. Any goroutine.
-//
-// A text of NoteFeedGap with " since 25ms:" says how long ago the last packet in front of the gap came: "xtstat why" tells when it began.
 func (e *Engine) Note(kind NoteKind, count uint64, text string) {
 	e.recorder.Note(text, kind == NoteFeedGap)
 	if e.stats == nil {
@@ -148,6 +154,23 @@ func (e *Engine) Note(kind NoteKind, count uint64, text string) {
 		as = stats.EventRecovery
 	}
 	e.stats.file.Note(as, nil, count, text)
+}
+
+// FeedGap is messages of a feed that no line brought in time.
+type FeedGap struct {
+	Feed     string // its name, as PublishFeed has it
+	Messages uint64 // how many are missing
+	Text     string // which, and on which lines, for people
+	Before   int64  // when the newest packet in front of them arrived, wall-clock nanoseconds; 0: not known
+}
+
+// NoteGap is Note of NoteFeedGap for a program that knows when the messages were lost: "xtstat why" tells when that began and ended.
+func (e *Engine) NoteGap(g *FeedGap) {
+	e.recorder.Note(g.Text, true)
+	if e.stats == nil {
+		return
+	}
+	e.stats.file.Write(&stats.JournalEntry{Kind: stats.EventFeedGap, Count: g.Messages, Name: g.Feed, Text: g.Text, Earliest: g.Before})
 }
 
 // close removes an engine from the publication. The last engine closes the control socket and the file.

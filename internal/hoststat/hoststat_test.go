@@ -73,25 +73,25 @@ func TestLinksAreNoticed(t *testing.T) {
 	l, err := OpenLinks()
 	require.NoError(t, err)
 	defer func() { require.NoError(t, l.Close()) }()
-	var seen []string
-	look := func() []string {
+	var seen []LinkChange
+	look := func() []LinkChange {
 		seen = nil
-		l.Changes(func(what string) { seen = append(seen, what) })
+		l.Changes(func(c LinkChange) { seen = append(seen, c) })
 		return seen
 	}
 	require.Empty(t, look())
 	v, err := netlink.LinkByName("v0")
 	require.NoError(t, err)
 	require.NoError(t, netlink.LinkSetDown(v))
-	require.Contains(t, look(), "v0: the interface was set down")
+	require.Contains(t, look(), LinkChange{"v0", LinkDown, "v0: the interface was set down"})
 	require.NoError(t, netlink.LinkSetUp(v))
-	require.Contains(t, look(), "v0: the interface was set up")
+	require.Contains(t, look(), LinkChange{"v0", LinkUp, "v0: the interface was set up"})
 	require.NoError(t, netlink.LinkSetMTU(v, 1400))
-	require.Contains(t, look(), "v0: the MTU was 1500 and is 1400")
+	require.Contains(t, look(), LinkChange{"v0", LinkMTU, "v0: the MTU was 1500 and is 1400"})
 	require.NoError(t, netlink.LinkDel(v))
-	require.Contains(t, look(), "v0: the interface was deleted, or moved to another namespace")
+	require.Contains(t, look(), LinkChange{"v0", LinkDeleted, "v0: the interface was deleted, or moved to another namespace"})
 	n.Again(0)
-	require.Contains(t, look(), "v0: the interface came")
+	require.Contains(t, look(), LinkChange{"v0", LinkCame, "v0: the interface came"})
 }
 
 // What a card counts of itself is there, where it has names for it: veth counts drops of each queue.
@@ -193,8 +193,8 @@ func TestNoChangesAllocateNothing(t *testing.T) {
 	l, err := OpenLinks()
 	require.NoError(t, err)
 	defer func() { require.NoError(t, l.Close()) }()
-	l.Changes(func(string) {})
-	require.Zero(t, testing.AllocsPerRun(50, func() { l.Changes(func(string) {}) }))
+	l.Changes(func(LinkChange) {})
+	require.Zero(t, testing.AllocsPerRun(50, func() { l.Changes(func(LinkChange) {}) }))
 }
 
 func BenchmarkRead(b *testing.B) {

@@ -27,6 +27,32 @@ type linkState struct {
 	mtu     int
 }
 
+// LinkChange is a change of an interface.
+type LinkChange struct {
+	Interface string // its name; empty: of any
+	What      LinkChangeKind
+	Text      string // in words, with the name
+}
+
+// LinkChangeKind is what has changed of an interface.
+type LinkChangeKind uint8
+
+// The changes.
+const (
+	LinkCame LinkChangeKind = iota
+	LinkDeleted
+	LinkRenamed
+	LinkDown
+	LinkUp
+	LinkCarrierLost
+	LinkCarrierBack
+	LinkProgramOn  // an XDP program, where none was
+	LinkProgramOff // the program that was there is gone, or another one is there
+	LinkMTU
+	LinkMissed // so many changes came that some were lost
+	NumLinkChanges
+)
+
 // OpenLinks subscribes to changes of interfaces in the calling thread's network namespace, and lists those that it has.
 func OpenLinks() (*Links, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_ROUTE)
@@ -38,7 +64,7 @@ func OpenLinks() (*Links, error) {
 		_ = unix.Close(fd)
 		return nil, fmt.Errorf("hoststat: netlink: %w", err)
 	}
-	if err := l.list(func(string) {}); err != nil {
+	if err := l.list(func(LinkChange) {}); err != nil {
 		_ = unix.Close(fd)
 		return nil, fmt.Errorf("hoststat: interfaces: %w", err)
 	}
@@ -64,7 +90,7 @@ func Interfaces() (list []netlink.Link, err error) {
 
 // list compares all interfaces with what is known, and calls changed for each difference. An interface that is missing in the list comes with a
 // notification: the socket has subscribed before.
-func (l *Links) list(changed func(what string)) error {
+func (l *Links) list(changed func(LinkChange)) error {
 	all, err := Interfaces()
 	if err != nil {
 		return err
@@ -75,14 +101,14 @@ func (l *Links) list(changed func(what string)) error {
 	return nil
 }
 
-// Changes calls changed, with a line, for each change since the last call. It waits for nothing.
-func (l *Links) Changes(changed func(what string)) {
+// Changes calls changed for each change since the last call. It waits for nothing.
+func (l *Links) Changes(changed func(LinkChange)) {
 	for range 64 {
 		// Usually nothing has changed. The look ahead finds that without the allocation that each call of Recvfrom makes.
 		switch _, e := sys.Recv(l.fd, nil, unix.MSG_PEEK); e {
 		case 0:
 		case unix.ENOBUFS:
-			changed("so many changes of interfaces came at once that some are missing here")
+			changed(LinkChange{What: LinkMissed, Text: "so many changes of interfaces came at once that some are missing here"})
 			continue
 		default:
 			return
@@ -111,14 +137,14 @@ func (l *Links) Changes(changed func(what string)) {
 				l.update(x, changed)
 			} else if _, ok := l.known[x.Attrs().Index]; ok {
 				delete(l.known, x.Attrs().Index)
-				changed(x.Attrs().Name + ": the interface was deleted, or moved to another namespace")
+				changed(describeLink(x.Attrs().Name, LinkDeleted, "the interface was deleted, or moved to another namespace"))
 			}
 		}
 	}
 }
 
 // update compares an interface with what is known of it.
-func (l *Links) update(x netlink.Link, changed func(what string)) {
+func (l *Links) update(x netlink.Link, changed func(LinkChange)) {
 	a := x.Attrs()
 	now := linkState{name: a.Name, up: a.RawFlags&unix.IFF_UP != 0, carrier: a.RawFlags&unix.IFF_LOWER_UP != 0, mtu: a.MTU}
 	if a.Xdp != nil && a.Xdp.Attached {
@@ -127,24 +153,39 @@ func (l *Links) update(x netlink.Link, changed func(what string)) {
 	was, ok := l.known[a.Index]
 	l.known[a.Index] = now
 	if !ok {
-		changed(a.Name + ": the interface came")
+		changed(describeLink(a.Name, LinkCame, "the interface came"))
 		return
 	}
 	if was.name != now.name {
-		changed(was.name + ": the interface is called " + now.name + " now")
+		changed(describeLink(was.name, LinkRenamed, "the interface is called "+now.name+" now"))
 	}
-	if was.up != now.up {
-		changed(a.Name + ": the interface was set " + [...]string{"down", "up"}[index(now.up)])
+	switch {
+	case was.up && !now.up:
+		changed(describeLink(a.Name, LinkDown, "the interface was set down"))
+	case !was.up && now.up:
+		changed(describeLink(a.Name, LinkUp, "the interface was set up"))
 	}
-	if was.carrier != now.carrier {
-		changed(a.Name + ": the carrier " + [...]string{"was lost", "is there"}[index(now.carrier)])
+	switch {
+	case was.carrier && !now.carrier:
+		changed(describeLink(a.Name, LinkCarrierLost, "the carrier was lost"))
+	case !was.carrier && now.carrier:
+		changed(describeLink(a.Name, LinkCarrierBack, "the carrier is there"))
 	}
 	if was.program != now.program {
-		changed(fmt.Sprintf("%s: the XDP program was %s and is %s", a.Name, program(was.program), program(now.program)))
+		what := LinkProgramOff
+		if was.program == 0 {
+			what = LinkProgramOn
+		}
+		changed(describeLink(a.Name, what, fmt.Sprintf("the XDP program was %s and is %s", program(was.program), program(now.program))))
 	}
 	if was.mtu != now.mtu {
-		changed(fmt.Sprintf("%s: the MTU was %d and is %d", a.Name, was.mtu, now.mtu))
+		changed(describeLink(a.Name, LinkMTU, fmt.Sprintf("the MTU was %d and is %d", was.mtu, now.mtu)))
 	}
+}
+
+// describeLink is a change with its text.
+func describeLink(name string, what LinkChangeKind, text string) LinkChange {
+	return LinkChange{name, what, name + ": " + text}
 }
 
 func program(id uint32) string {
@@ -152,11 +193,4 @@ func program(id uint32) string {
 		return "none"
 	}
 	return fmt.Sprint(id)
-}
-
-func index(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }

@@ -52,9 +52,9 @@ type Config struct {
 	Sender func(s *ring.Socket, to netip.AddrPort) (ring.Reason, bool)
 	// Drops is the memory that the reasons for which frames are dropped are counted in; nil: the driver's own.
 	Drops *[wire.NumDrops]uint64
-	// LinkChanged, unless nil, is told in a line what happened to an interface of an exchange: its frames come by a link, or no longer, and
-	// why. It is called inside Poll, and seldom.
-	LinkChanged func(what string)
+	// LinkChanged, unless nil, is told what happened to an interface of an exchange: its frames come by a link, or no longer, and why. It is
+	// called inside Poll, and seldom.
+	LinkChanged func(LinkChange)
 	// Gather is how many answers Poll lets wait for each other while requests come one after the other, where each flush of a link is a system
 	// call: until so many wait, nothing came for a microsecond, or 20 microseconds have passed. For loops that poll on: others would leave what
 	// waits where it is. A request that comes alone is answered at once, and Flush waits for nothing. 0: what was sent leaves with the next
@@ -169,4 +169,11 @@ func (c *Config) complete() error {
 		c.Wall = func() int64 { return time.Now().UnixNano() }
 	}
 	return nil
+}
+
+// LinkChange is what an interface is to a ring from now on.
+type LinkChange struct {
+	Interface string // its name, with its VLAN
+	Code      string // why none of its frames come by a link: a link.Reason's; empty if they do
+	Text      string
 }

@@ -195,7 +195,7 @@ func (d attachments) reportLinks(ifIndexes []int) {
 		}
 		if d.linkState[name] != what {
 			d.linkState[name] = what
-			d.config.LinkChanged(name + ": " + what)
+			d.config.LinkChanged(LinkChange{name, x.Why.Code, what})
 		}
 	}
 }

@@ -3,7 +3,6 @@ package live
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/socketxtreme/socketxtreme/examples/feedhandler/handler"
 	"github.com/socketxtreme/socketxtreme/feed"
@@ -19,8 +18,8 @@ func (l *Live) journal(lines []Line, more func(*handler.Channel, *feed.Event)) f
 		of := fmt.Sprintf("%s %d-%d", c.Name(), e.Seq, e.End-1)
 		switch e.Kind {
 		case feed.Missed:
-			since := max(time.Duration(e.Time-e.Since), 0).Round(time.Microsecond)
-			l.engine.Note(xtreme.NoteFeedGap, e.End-e.Seq, fmt.Sprintf("%s missing on %s since %v: %v", of, all, since, e.Cause))
+			l.engine.NoteGap(&xtreme.FeedGap{Feed: c.Name(), Messages: e.End - e.Seq, Text: fmt.Sprintf("%s missing on %s: %v", of, all, e.Cause),
+				Before: e.Since})
 		case feed.Filled:
 			by := "recovery"
 			if int(e.Line) < len(names) {

@@ -102,25 +102,29 @@ func writeEvent(out io.Writer, e *stats.Event) {
 	fmt.Fprintf(out, "%s %-9s %s\n", e.Time.Format(eventLayout), e.Kind, sentence(e))
 }
 
-// sentence is an event in words: for a drop the counter, how much it grew and what it means; for a gap its length; then what it
-// happened to.
+// sentence is an event in words: for a drop the counter, how much it grew and what it means; for a gap its length, for one in a feed
+// when it was; then what it happened to.
 func sentence(e *stats.Event) string {
 	text := e.Text
 	switch e.Kind {
 	case stats.EventDrop.String():
 		text = fmt.Sprintf("%s +%d", text, e.Count)
 		for _, s := range stats.Sections() {
-			if row := s.Find(e.Text); row != nil && row.Loss {
+			if row := s.Find(e.Code); row != nil && row.Loss {
 				text += ": " + row.Help
 				break
 			}
 		}
 	case stats.EventPollGap.String():
-		text = fmt.Sprintf("%v between two polls of %s", time.Duration(e.Count), text)
+		text = fmt.Sprintf("%v between two polls of %s: %s", time.Duration(e.Count), e.Name, text)
+	case stats.EventFeedGap.String():
+		if e.Earliest.Before(e.End) {
+			text = fmt.Sprintf("%s; lost between %s and %s", text, e.Earliest.Format(timeLayout), e.End.Format(timeLayout))
+		}
 	case stats.EventPath.String():
-		switch counter, ended := strings.CutSuffix(e.Text, stats.OnsetEnd); {
-		case counter != "kernel_packets":
-		case ended:
+		switch {
+		case e.Name != "kernel_packets":
+		case e.Code == stats.CodeEnded:
 			text = fmt.Sprintf("%s: the last of %d packets of an offloaded socket that came through the kernel", text, e.Count)
 		default:
 			text = fmt.Sprintf("%s +%d: packets of an offloaded socket begin to come through the kernel", text, e.Count)

@@ -25,17 +25,19 @@ func journalOf(t *testing.T) (dir string, begin time.Time) {
 	s := f.Open(stats.Sockets, nil, 9)
 	s.SetInfo("local=10.0.0.1:5000\n")
 	begin = time.Now().Add(time.Second).Truncate(time.Second) // behind the blocks' opening
-	gap := func(at int, ms uint64, cause string) {
-		f.NoteAt(begin.Add(time.Duration(at)*time.Millisecond), stats.EventPollGap, poller, ms*1e6, "feed: "+cause)
+	at := func(ms int) int64 { return begin.Add(time.Duration(ms) * time.Millisecond).UnixNano() }
+	gap := func(end int, ms uint64, code, more string) {
+		f.Write(&stats.JournalEntry{Kind: stats.EventPollGap, Of: poller, Count: ms * 1e6, Name: "feed", Code: code, Text: code + more, Time: at(end),
+			Earliest: at(end - int(ms))})
 	}
-	gap(10, 1, "preempted: another thread had the processor for 1ms")
-	gap(20, 3, "handler: 4 completions of fd=9")
-	gap(30, 2, "preempted: another thread had the processor for 2ms; 7 more like it were left out")
-	gap(50, 5, "unknown")
-	gap(400, 300, "stopped: no thread of the process ran")
-	gap(410, 1, "unknown")
-	gap(420, 2, "unknown")
-	f.NoteAt(begin.Add(40*time.Millisecond), stats.EventDrop, s, 3, "drops")
+	gap(10, 1, stats.CodePreempted, ": another thread had the processor for 1ms")
+	gap(20, 3, stats.CodeHandler, ": 4 completions of fd=9")
+	gap(30, 2, stats.CodePreempted, ": another thread had the processor for 2ms; 7 more like it were left out")
+	gap(50, 5, stats.CodeUnknown, "")
+	gap(400, 300, stats.CodeStopped, ": no thread of the process ran")
+	gap(410, 1, stats.CodeUnknown, "")
+	gap(420, 2, stats.CodeUnknown, "")
+	f.Write(&stats.JournalEntry{Kind: stats.EventDrop, Of: s, Count: 3, Code: "drops", Text: "drops", Time: at(40)})
 	return dir, begin
 }
 
@@ -71,7 +73,7 @@ func TestWindowOfEvents(t *testing.T) {
 	f, err := stats.Create(stats.Config{Directory: dir})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, f.Close()) }()
-	f.NoteAt(time.Now().Add(-24*time.Hour), stats.EventNote, nil, 1, "yesterday")
+	f.Write(&stats.JournalEntry{Kind: stats.EventNote, Count: 1, Text: "yesterday", Time: time.Now().Add(-24 * time.Hour).UnixNano()})
 	f.Note(stats.EventNote, nil, 1, "now")
 	out, errs, code := run("events", "-k", dir)
 	require.Zero(t, code, errs)

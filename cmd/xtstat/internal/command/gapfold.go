@@ -40,8 +40,7 @@ func (f *gapFold) flush() {
 	default:
 		first, last := &f.gaps[0], &f.gaps[n-1]
 		longest := slices.MaxFunc(f.gaps, func(a, b stats.Event) int { return int(a.Count) - int(b.Count) })
-		poller, _, _ := strings.Cut(longest.Text, ": ")
-		fmt.Fprintf(f.out, "%s %-9s %d gaps between polls of %s until %s (%s); the longest: %v at %s\n", first.Time.Format(eventLayout), first.Kind, n, poller,
+		fmt.Fprintf(f.out, "%s %-9s %d gaps between polls of %s until %s (%s); the longest: %v at %s\n", first.Time.Format(eventLayout), first.Kind, n, longest.Name,
 			last.Time.Format(timeLayout), f.causes(), time.Duration(longest.Count).Round(time.Microsecond), longest.Time.Format(timeLayout))
 	}
 	f.gaps = f.gaps[:0]
@@ -52,11 +51,9 @@ func (f *gapFold) causes() string {
 	var names []string
 	count := map[string]int{}
 	for i := range f.gaps {
-		_, cause, _ := strings.Cut(f.gaps[i].Text, ": ")
-		cause, _, _ = strings.Cut(cause, ":")
-		cause, _, _ = strings.Cut(cause, ";")
-		if count[cause]++; count[cause] == 1 {
-			names = append(names, cause)
+		code := f.gaps[i].Code
+		if count[code]++; count[code] == 1 {
+			names = append(names, code)
 		}
 	}
 	slices.SortStableFunc(names, func(a, b string) int { return count[b] - count[a] })

@@ -2,6 +2,7 @@ package command
 
 import (
 	"bytes"
+	"flag"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,11 +15,29 @@ import (
 	"github.com/socketxtreme/socketxtreme/stats"
 )
 
+var update = flag.Bool("update", false, "write the examples of docs/monitoring.md anew")
+
+const guidePath = "../../../../docs/monitoring.md"
+
 // guide is docs/monitoring.md.
 func guide(t *testing.T) string {
-	text, err := os.ReadFile("../../../../docs/monitoring.md")
+	text, err := os.ReadFile(guidePath)
 	require.NoError(t, err)
 	return string(text)
+}
+
+// guideExample compares an example of the guide with what a command prints; with -update it becomes that.
+func guideExample(t *testing.T, command, output string) {
+	text := guide(t)
+	begin := strings.Index(text, "```\n$ "+command+"\n")
+	require.GreaterOrEqual(t, begin, 0, command)
+	begin += len("```\n$ " + command + "\n")
+	end := begin + strings.Index(text[begin:], "```\n")
+	if *update {
+		require.NoError(t, os.WriteFile(guidePath, []byte(text[:begin]+output+text[end:]), 0o644))
+		return
+	}
+	require.Equal(t, output, text[begin:end], "go test ./cmd/xtstat/internal/command -run Guide -update")
 }
 
 // The examples of docs/monitoring.md are what the commands print of this journal: a stall, a group that was left, messages that the sender lost.
@@ -28,20 +47,33 @@ func TestExamplesOfTheGuide(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, f.Close()) }()
 	at := time.Date(2026, 3, 2, 9, 30, 0, 0, time.Local)
-	note := func(ms int, kind stats.EventKind, count uint64, text string) {
-		f.NoteAt(at.Add(time.Duration(ms)*time.Millisecond), kind, nil, count, text)
+	const us, ms = int64(1e3), int64(1e6)
+	note := func(after int64, x stats.JournalEntry) { // times are from at on
+		begin := at.UnixNano()
+		x.Time = begin + after
+		x.Earliest, x.Latest, x.End = begin+x.Earliest, begin+x.Latest, begin+x.End
+		f.Write(&x)
 	}
-	const group, missing = "233.252.0.1 233.252.0.1:14340 fd=9", " missing on 233.252.0.1:14340@eth1 since "
-	note(-300, stats.EventPollGap, 1e6, "feed: preempted: another thread had the processor for 900µs")
-	note(-290, stats.EventPollGap, 1500e3, "feed: preempted: another thread had the processor for 1.4ms")
-	note(-280, stats.EventPollGap, 300e3, "feed: unknown")
-	note(6, stats.EventFeedGap, 6138, "deep 86647-92784"+missing+"2ms: no recovery")
-	note(10, stats.EventDrop, 2028, "eth1/0.xdp.rx_dropped")
-	note(0, stats.EventPollGap, 400e6, "feed: timers: they took 399.8ms")
-	note(700, stats.EventLeave, 1, group)
-	note(750, stats.EventJoin, 1, group)
-	note(752, stats.EventFeedGap, 1503, "deep 97000-98502"+missing+"52ms: no recovery")
-	note(1504, stats.EventFeedGap, 27, "deep 104000-104026"+missing+"5ms: no recovery")
+	pollGap := func(end, length int64, code, more string) {
+		note(end, stats.JournalEntry{Kind: stats.EventPollGap, Count: uint64(length), Name: "feed", Code: code, Text: code + more, Earliest: end - length,
+			Latest: end - length, End: end})
+	}
+	feedGap := func(before, noticed int64, messages uint64, which string) {
+		note(noticed, stats.JournalEntry{Kind: stats.EventFeedGap, Count: messages, Name: "deep", Text: "deep " + which + " missing on 233.252.0.1:14340@eth1: no recovery",
+			Earliest: before, Latest: before, End: noticed})
+	}
+	const group = "233.252.0.1 233.252.0.1:14340 fd=9"
+	pollGap(-300*ms, ms, stats.CodePreempted, ": another thread had the processor for 900µs")
+	pollGap(-290*ms, 1500*us, stats.CodePreempted, ": another thread had the processor for 1.4ms")
+	pollGap(-280*ms, 300*us, stats.CodeUnknown, "")
+	feedGap(4*ms, 6*ms, 6138, "86647-92784")
+	note(10*ms, stats.JournalEntry{Kind: stats.EventDrop, Count: 2028, Name: "eth1/0", Code: "xdp.rx_dropped", Text: "eth1/0.xdp.rx_dropped", Earliest: 5 * ms,
+		Latest: 15 * ms, End: 15 * ms})
+	pollGap(0, 400*ms, stats.CodeTimers, ": they took 399.8ms")
+	note(700*ms, stats.JournalEntry{Kind: stats.EventLeave, Count: 1, Text: group, Earliest: 700 * ms, Latest: 700 * ms, End: 700 * ms})
+	note(750*ms, stats.JournalEntry{Kind: stats.EventJoin, Count: 1, Text: group, Earliest: 750 * ms, Latest: 750 * ms, End: 750 * ms})
+	feedGap(700*ms, 752*ms, 1503, "97000-98502")
+	feedGap(1499*ms, 1504*ms, 27, "104000-104026")
 
 	list, err := stats.List(dir)
 	require.NoError(t, err)
@@ -56,11 +88,11 @@ func TestExamplesOfTheGuide(t *testing.T) {
 	var text bytes.Buffer
 	from, to := at.Add(-2*time.Second), at.Add(2*time.Second)
 	writeFindings(&text, why.Explain(why.Gather(samples, r.Events(), from, to)), from, to)
-	require.Contains(t, guide(t), "```\n$ xtstat why --at 09:30:00\n"+text.String()+"```\n", text.String())
+	guideExample(t, "xtstat why --at 09:30:00", text.String())
 
 	out, errs, code := run("events", "-k", dir, "--at", "2026-03-02T09:30:00", "--window", "0.5s")
 	require.Zero(t, code, errs)
-	require.Contains(t, guide(t), "```\n$ xtstat events --at 09:30:00 --window 0.5s\n"+out+"```\n", out)
+	guideExample(t, "xtstat events --at 09:30:00 --window 0.5s", out)
 }
 
 // The guide says of each place that why knows what to do about it.

@@ -52,6 +52,7 @@ func explain(c *cobra.Command, t *target, w *window) error {
 // findings are what why finds out of a window.
 func findings(r *stats.Reader, samples []stats.Sample, from, to time.Time) []why.Finding {
 	e := why.Gather(samples, r.Events(), from, to)
+	e.TextOnly = !r.HasEventFields()
 	for _, v := range r.Blocks(stats.Sockets) {
 		for g := range strings.SplitSeq(v.Info["groups"], ",") {
 			if g = strings.Replace(g, "<", " from ", 1); g != "" && !slices.Contains(e.Joined, g) {

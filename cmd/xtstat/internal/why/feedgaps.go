@@ -2,42 +2,43 @@ package why
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"time"
 
 	"github.com/socketxtreme/socketxtreme/stats"
 )
 
-// sincePattern finds in the text of a gap in a feed how long before it the last message came.
-var sincePattern = regexp.MustCompile(` since (\S+):`)
-
-// feedGaps are messages that a feed's lines did not bring.
+// feedGaps are messages that a feed's lines did not bring. Those of one feed that follow each other are one finding.
 func feedGaps(e *Evidence) (found []Finding) {
 	for i := range e.Events {
 		x := &e.Events[i]
 		if x.Kind != stats.EventFeedGap.String() {
 			continue
 		}
-		begin, exact := x.Time, false
-		if m := sincePattern.FindStringSubmatch(x.Text); m != nil {
-			if d, err := time.ParseDuration(m[1]); err == nil {
-				begin, exact = x.Time.Add(-d), true
-			}
-		}
-		if n := len(found); n > 0 && begin.Sub(found[n-1].end()) <= pause && exact == found[n-1].exact {
-			f := &found[n-1]
-			f.Count, f.Until, f.Evidence = f.Count+x.Count, x.Time, append(f.Evidence, "journal: feed_gap "+x.Text)
+		exact := x.Earliest.Before(x.Time) // the program has told when the last packet in front of the gap came
+		if n := lastGapOf(found, x.Name); n >= 0 && x.Earliest.Sub(found[n].end()) <= pause && exact == found[n].exact {
+			f := &found[n]
+			f.Count, f.Until, f.Evidence = f.Count+x.Count, x.End, append(f.Evidence, "journal: feed_gap "+x.Text)
 			continue
 		}
-		f := Finding{kind: aboutFeed, exact: exact, Cause: x.Text, Count: x.Count, Unit: "messages", Time: begin,
+		f := Finding{kind: aboutFeed, of: x.Name, exact: exact, Cause: x.Text, Count: x.Count, Unit: "messages", Time: x.Earliest,
 			Evidence: []string{"journal: feed_gap " + x.Text}}
 		if exact {
-			f.Until = x.Time
+			f.Until = x.End
 		}
 		found = append(found, f)
 	}
 	return found
+}
+
+// lastGapOf is the index of the last finding of a feed; -1: there is none.
+func lastGapOf(found []Finding, feed string) int {
+	for i := len(found) - 1; i >= 0; i-- {
+		if found[i].of == feed {
+			return i
+		}
+	}
+	return -1
 }
 
 // placeFeedGaps says of each gap in a feed where its messages were lost: upstream, if nothing on this host explains it. Beside a loss of this

@@ -14,21 +14,22 @@ import (
 // blameGap is for a finding of something that was full because nobody polled: it puts the longest gap between polls of that time in front, with
 // its cause, and places the finding where the cause is. Without a gap the finding stays as it is.
 func (e *Evidence) blameGap(f *Finding) {
-	longest, cause, at := e.gap(f.begin(), f.end())
-	if longest == 0 {
+	x := e.gap(f.begin(), f.end())
+	if x == nil {
 		return
 	}
-	f.Place, f.gapEnd = blame(cause), at
-	if cause == "" || cause == "unknown" {
+	f.Place, f.gapEnd = blame[x.Code], x.End
+	cause := x.Text
+	if f.Place == Ring {
 		cause = "for a reason that is not known"
 	}
-	f.Cause = fmt.Sprintf("the loop did not poll for %v (%s), and %s", longest.Round(time.Microsecond), cause, f.Cause)
-	f.Evidence = append(f.Evidence, fmt.Sprintf("poll gap of %v until %s", longest.Round(time.Microsecond), at.Format("15:04:05.000000")))
-	if begin := at.Add(-longest); !f.Time.IsZero() && begin.Before(f.Time) {
-		f.Time = begin
+	f.Cause = fmt.Sprintf("the loop did not poll for %v (%s), and %s", time.Duration(x.Count).Round(time.Microsecond), cause, f.Cause)
+	f.Evidence = append(f.Evidence, describeGap(x))
+	if !f.Time.IsZero() && x.Earliest.Before(f.Time) {
+		f.Time = x.Earliest
 	}
-	if !f.Time.IsZero() && at.After(f.Until) { // what came until the loop polled again found the ring full
-		f.Until = at
+	if !f.Time.IsZero() && x.End.After(f.Until) { // what came until the loop polled again found the ring full
+		f.Until = x.End
 	}
 }
 
@@ -70,8 +71,8 @@ func noBuffers(e *Evidence) []Finding {
 // stalled reports whether the loop did not poll while all of a finding was lost: then it is from that gap, whatever was held in the same second.
 func (e *Evidence) stalled(f *Finding) bool {
 	const least = 20 * time.Millisecond
-	longest, _, _ := e.gap(f.begin(), f.end())
-	return longest >= least && longest > f.end().Sub(f.begin())
+	x := e.gap(f.begin(), f.end())
+	return x != nil && time.Duration(x.Count) >= least && time.Duration(x.Count) > f.end().Sub(f.begin())
 }
 
 // reasons are the places of the drops that an offloaded ring's stack counts, with what they mean. Others than these are damaged or wrong when
@@ -112,8 +113,8 @@ func stackDrops(e *Evidence) (found []Finding) {
 				if held, queued := e.most(&f, "socket.held_bytes"), e.most(&f, "socket.queued_packets"); held+queued > 0 {
 					f.Evidence = append(f.Evidence, fmt.Sprintf("sockets held %d bytes, and %d packets waited in their queues, when a sample was taken", held, queued))
 				}
-				if longest, cause, at := e.gap(f.begin(), f.end()); longest > 0 {
-					f.Evidence = append(f.Evidence, fmt.Sprintf("poll gap of %v until %s: %s", longest, at.Format("15:04:05.000000"), cause))
+				if x := e.gap(f.begin(), f.end()); x != nil {
+					f.Evidence = append(f.Evidence, describeGap(x)+": "+x.Text)
 				}
 			}
 			found = append(found, f)
@@ -128,7 +129,7 @@ func (e *Evidence) droppingSockets(f *Finding) (evidence []string) {
 	count := map[string]uint64{}
 	for i := range e.Events {
 		x := &e.Events[i]
-		if x.Kind == stats.EventDrop.String() && x.Text == "drops" && !x.Time.Before(f.begin().Add(-late)) && !x.Time.After(f.end().Add(time.Second)) {
+		if x.Kind == stats.EventDrop.String() && x.Code == "drops" && !x.Time.Before(f.begin().Add(-late)) && !x.Time.After(f.end().Add(time.Second)) {
 			count[cmp.Or(x.About, x.Of)] += x.Count
 		}
 	}
@@ -187,12 +188,11 @@ func kernelSockets(e *Evidence) (found []Finding) {
 func (e *Evidence) diverted(from, to time.Time) (begin, end time.Time, packets uint64) {
 	for i := range e.Events {
 		x := &e.Events[i]
-		counter, ended := strings.CutSuffix(x.Text, stats.OnsetEnd)
 		switch {
-		case x.Kind != stats.EventPath.String() || counter != "kernel_packets" || x.Time.Before(from):
-		case ended && !begin.IsZero():
+		case x.Kind != stats.EventPath.String() || x.Name != "kernel_packets" || x.Time.Before(from):
+		case x.Code == stats.CodeEnded && !begin.IsZero():
 			end, packets = x.Time, packets+x.Count
-		case !ended && !x.Time.After(to) && begin.IsZero():
+		case x.Code == stats.CodeBegan && !x.Time.After(to) && begin.IsZero():
 			begin = x.Time
 		}
 	}
@@ -259,8 +259,7 @@ func memberships(e *Evidence) (found []Finding) {
 func programs(e *Evidence) (found []Finding) {
 	for i := range e.Events {
 		x := &e.Events[i]
-		if x.Kind != stats.EventLink.String() || !(strings.Contains(x.Text, "XDP program was") && !strings.Contains(x.Text, "was none") ||
-			strings.Contains(x.Text, "xdp.busy") || strings.Contains(x.Text, "link.detached")) {
+		if !isLink(x, stats.CodeProgramOff, "xdp.busy", "link.detached") {
 			continue
 		}
 		n, evidence := e.delta(stats.Drivers, "offload.os_packets")
@@ -276,27 +275,27 @@ func programs(e *Evidence) (found []Finding) {
 	return found
 }
 
+// isLink reports whether an event is of an interface, with one of the codes: those of package stats, or of a ring's link.Reason.
+func isLink(x *stats.Event, codes ...string) bool {
+	return x.Kind == stats.EventLink.String() && slices.Contains(codes, x.Code)
+}
+
 // links: an interface was down.
 func links(e *Evidence) (found []Finding) {
-	isLink := func(x *stats.Event, signs ...string) bool {
-		return x.Kind == stats.EventLink.String() && slices.ContainsFunc(signs, func(s string) bool { return strings.Contains(x.Text, s) })
-	}
 	for i := range e.Events {
 		x := &e.Events[i]
-		if !isLink(x, "was set down", "carrier was lost", "link.down", "link.gone", "was deleted") {
+		if !isLink(x, stats.CodeDown, stats.CodeCarrierLost, stats.CodeDeleted, "link.down", "link.gone") {
 			continue
 		}
-		name, _, _ := strings.Cut(x.Text, ":")
 		// What is told of one interface within a while is one thing: the ring and the kernel both tell.
-		if n := len(found); n > 0 && strings.HasPrefix(found[n-1].Cause, "the interface carried nothing: "+name+":") && x.Time.Sub(found[n-1].end()) < pause {
-			found[n-1].Cause += "; " + strings.TrimSpace(strings.TrimPrefix(x.Text, name+":"))
+		if n := len(found); n > 0 && found[n-1].of == x.Name && x.Time.Sub(found[n-1].end()) < pause {
+			found[n-1].Cause += "; " + strings.TrimPrefix(x.Text, x.Name+": ")
 			found[n-1].Evidence = append(found[n-1].Evidence, "journal: link "+x.Text)
 			continue
 		}
-		f := Finding{kind: aboutLink, Place: Card, Cause: "the interface carried nothing: " + x.Text, Time: x.Time, Evidence: []string{"journal: link " + x.Text}}
+		f := Finding{kind: aboutLink, of: x.Name, Place: Card, Cause: "the interface carried nothing: " + x.Text, Time: x.Time, Evidence: []string{"journal: link " + x.Text}}
 		for j := range e.Events[i:] {
-			if y := &e.Events[i+j]; isLink(y, ": the interface was set up", ": the carrier is there", ": the interface came") &&
-				strings.HasPrefix(y.Text, name+":") {
+			if y := &e.Events[i+j]; isLink(y, stats.CodeUp, stats.CodeCarrierBack, stats.CodeCame) && y.Name == x.Name {
 				f.Until = y.Time
 				break
 			}

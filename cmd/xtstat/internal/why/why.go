@@ -48,6 +48,7 @@ type Finding struct {
 	Evidence []string  `json:"evidence"`
 
 	kind     kind
+	of       string            // the interface, or the feed
 	cause    int               // index of the finding from which this one follows; -1: none
 	exact    bool              // of a gap in a feed: Time is when the last packet in front of it came
 	narrowed span              // of a finding of samples: the gaps in feeds that follow from it
@@ -65,6 +66,7 @@ type Evidence struct {
 	Events   []stats.Event     // of the window
 	Samples  int               // that cover it
 	Joined   []string          // what sockets have joined, now: groups, or "GROUP from SOURCE"; may be empty
+	TextOnly bool              // the process is of an older version, whose events have a text and no other fields
 
 	samples  []stats.Sample
 	grew     map[string]span // by column: in which samples
@@ -135,7 +137,7 @@ func Gather(samples []stats.Sample, events []stats.Event, from, to time.Time) *E
 // isLoss reports whether an event is one that a loss, or what causes one, leaves in the journal.
 func isLoss(x *stats.Event) bool {
 	return slices.Contains([]string{stats.EventDrop.String(), stats.EventFeedGap.String(), stats.EventLink.String(), stats.EventLeave.String()}, x.Kind) ||
-		x.Kind == stats.EventPath.String() && strings.HasSuffix(x.Text, stats.OnsetEnd)
+		x.Kind == stats.EventPath.String() && x.Code == stats.CodeEnded
 }
 
 // distance is how far an event is from the window.
@@ -168,7 +170,12 @@ func Explain(e *Evidence) []Finding {
 		}
 		found = append(found, f)
 	}
-	return relate(found)
+	list := relate(found)
+	if e.TextOnly {
+		list = append(list, Finding{Number: len(list) + 1, Place: Unknown, Cause: "the process was built with an older version of the library: what its journal " +
+			"tells is missing above (xtstat events shows it)"})
+	}
+	return list
 }
 
 // Lost reports whether the finding says that something was lost here.
@@ -266,7 +273,7 @@ func (e *Evidence) losses(counters ...counter) (list []Finding) {
 		if x.Kind != stats.EventDrop.String() {
 			continue
 		}
-		if !slices.ContainsFunc(names, func(c string) bool { return x.Text == c || strings.HasSuffix(x.Text, "."+c) }) {
+		if !slices.Contains(names, x.Code) {
 			continue
 		}
 		if n := len(list); n == 0 || x.Time.Sub(list[n-1].Until) > pause {
@@ -317,32 +324,27 @@ func (e *Evidence) received() (evidence []string) {
 	return append(evidence, list...)
 }
 
-// gap is the longest time without a poll that touches a time, as the journal has it: how long, its cause in words, and its end.
-func (e *Evidence) gap(from, to time.Time) (longest time.Duration, cause string, at time.Time) {
+// gap is the event of the longest time without a poll that touches a time; nil: the journal has none.
+func (e *Evidence) gap(from, to time.Time) (longest *stats.Event) {
 	const late = 50 * time.Millisecond // a loss is counted some milliseconds behind the gap that it is from
 	for i := range e.Events {
 		x := &e.Events[i]
-		if x.Kind != stats.EventPollGap.String() || x.Time.Add(late).Before(from) || x.Time.Add(-time.Duration(x.Count)).After(to) {
+		if x.Kind != stats.EventPollGap.String() || x.End.Add(late).Before(from) || x.Earliest.After(to) {
 			continue
 		}
-		if time.Duration(x.Count) > longest {
-			longest, at = time.Duration(x.Count), x.Time
-			_, cause, _ = strings.Cut(x.Text, ": ")
+		if longest == nil || x.Count > longest.Count {
+			longest = x
 		}
 	}
-	return longest, cause, at
+	return longest
 }
 
-// blame is who kept the loop from polling, by the cause of a gap.
-func blame(cause string) Place {
-	for _, x := range []struct {
-		begins string
-		place  Place
-	}{{"handler", Application}, {"timers", Application}, {"posted", Application}, {"garbage", Application}, {"stopped", Application},
-		{"preempted", Kernel}, {"page fault", Kernel}, {"steal", Kernel}} {
-		if strings.HasPrefix(cause, x.begins) {
-			return x.place
-		}
-	}
-	return Ring
+// blame is who kept the loop from polling, by the code of a gap; the ring, where that is not known.
+var blame = map[string]Place{stats.CodeHandler: Application, stats.CodeTimers: Application, stats.CodePostedWork: Application,
+	stats.CodeCollection: Application, stats.CodeStopped: Application, stats.CodePreempted: Kernel, stats.CodePageFault: Kernel, stats.CodeSteal: Kernel,
+	stats.CodeUnknown: Ring, "": Ring}
+
+// describeGap is a gap in words, as evidence.
+func describeGap(x *stats.Event) string {
+	return fmt.Sprintf("poll gap of %v until %s", time.Duration(x.Count).Round(time.Microsecond), x.End.Format("15:04:05.000000"))
 }

@@ -3,6 +3,7 @@ package why
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,10 +23,6 @@ func samples(delta map[string]uint64) []stats.Sample {
 	return []stats.Sample{{Time: noon, Interval: time.Second, Values: before}, {Time: noon.Add(time.Second), Interval: time.Second, Values: after}}
 }
 
-func event(kind stats.EventKind, count uint64, text string) stats.Event {
-	return stats.Event{Time: noon.Add(500 * time.Millisecond), Kind: kind.String(), Count: count, Text: text}
-}
-
 // Each cause is named with its place and its count, and no other place is.
 func TestCausesAndPlaces(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -42,23 +39,26 @@ func TestCausesAndPlaces(t *testing.T) {
 		"backlog":               {delta: map[string]uint64{"host.softnet.dropped": 9, "host.eth0.rx_dropped": 3}, place: Kernel, cause: "netdev_max_backlog", count: 3},
 		"card":                  {delta: map[string]uint64{"host.eth0.rx_dropped": 8, "host.eth0.ethtool.rx_out_of_buffer": 8}, place: Card, cause: "the interface dropped", count: 8},
 		"source filter, kernel": {delta: map[string]uint64{"host.udp.IgnoredMulti": 4}, place: Socket, cause: "filter of sources", count: 4},
-		"source filter, stack":  {events: []stats.Event{event(stats.EventDrop, 6, "udp.group_not_joined")}, place: Socket, cause: "filter of sources", count: 6},
-		"VLAN tag":              {events: []stats.Event{event(stats.EventDrop, 2, "eth.tag")}, place: Card, cause: "VLAN tag", count: 2},
+		"source filter, stack":  {events: []stats.Event{drop(500, 6, "udp.group_not_joined")}, place: Socket, cause: "filter of sources", count: 6},
+		"VLAN tag":              {events: []stats.Event{drop(500, 2, "eth.tag")}, place: Card, cause: "VLAN tag", count: 2},
 		"held buffers": {delta: map[string]uint64{"host.eth0/1.xdp.rx_dropped": 7, "host.eth0/1.xdp.rx_fill_ring_empty_descs": 7},
 			levels: map[string]uint64{"poller.buffers": 1000, "poller.buffers_used_peak": 900}, place: Application, cause: "are held", count: 7},
 		"collection": {delta: map[string]uint64{"host.eth0/1.xdp.rx_ring_full": 7},
-			events: []stats.Event{event(stats.EventPollGap, 5e6, "feed: garbage collection")}, place: Application, cause: "garbage collection", count: 7},
+			events: []stats.Event{pollGap(500, 5e6, "garbage collection", "")}, place: Application, cause: "garbage collection", count: 7},
 		"host": {delta: map[string]uint64{"host.eth0/1.xdp.rx_ring_full": 7},
-			events: []stats.Event{event(stats.EventPollGap, 50e6, "feed: steal: the host took the processors for 40ms")}, place: Kernel, cause: "steal", count: 7},
+			events: []stats.Event{pollGap(500, 50e6, "steal", ": the host took the processors for 40ms")}, place: Kernel, cause: "steal", count: 7},
 		"tag, kernel": {delta: map[string]uint64{"host.eth0.rx_otherhost_dropped": 5}, place: Card, cause: "VLAN tag", count: 5},
 		"preempted": {delta: map[string]uint64{"host.eth0/1.xdp.rx_ring_full": 7},
-			events: []stats.Event{event(stats.EventPollGap, 5e6, "feed: preempted")}, place: Kernel, cause: "preempted", count: 7},
+			events: []stats.Event{pollGap(500, 5e6, "preempted", "")}, place: Kernel, cause: "preempted", count: 7},
 		"checksum, kernel":  {delta: map[string]uint64{"host.udp.InCsumErrors": 3}, place: Upstream, cause: "checksum", count: 3},
 		"backlog of others": {delta: map[string]uint64{"host.softnet.dropped": 9}, place: Upstream, cause: "nothing was lost on this host"},
 		"nothing":           {place: Upstream, cause: "nothing was lost on this host"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			list := samples(c.delta)
+			for i := range c.events {
+				c.events[i].Number = 2 // there was one before, which the journal has no more: drops may be missing in it
+			}
 			for column, v := range c.levels {
 				list[0].Values[column], list[1].Values[column] = v, v
 			}
@@ -73,7 +73,7 @@ func TestCausesAndPlaces(t *testing.T) {
 
 // A gap in a feed is upstream when nothing was lost here, and else it is not known; what nobody wanted does not matter.
 func TestFeedGapsBesideLosses(t *testing.T) {
-	gap := event(stats.EventFeedGap, 3, "deep 1-3")
+	gap := feedGap(500, 3, 0, "deep 1-3")
 	last := func(delta map[string]uint64, events ...stats.Event) Finding {
 		found := Explain(Gather(samples(delta), append(events, gap), noon.Add(100*time.Millisecond), noon.Add(900*time.Millisecond)))
 		i := slices.IndexFunc(found, func(f Finding) bool { return f.kind == aboutFeed })
@@ -84,22 +84,21 @@ func TestFeedGapsBesideLosses(t *testing.T) {
 	require.Equal(t, Upstream, f.Place)
 	require.EqualValues(t, 3, f.Count)
 	require.Equal(t, Upstream, last(map[string]uint64{"host.udp.NoPorts": 5}).Place)
-	require.Equal(t, Unknown, last(nil, event(stats.EventDrop, 1, "udp.budget")).Place)
+	require.Equal(t, Unknown, last(nil, drop(500, 1, "udp.budget")).Place)
 	require.Equal(t, Unknown, last(map[string]uint64{"host.ip.InReceives": 5}).Place)
 }
 
 // Events and samples outside of the window are not of it.
 func TestWindow(t *testing.T) {
 	list := samples(map[string]uint64{"host.softnet.dropped": 3})
-	far := event(stats.EventDrop, 9, "udp.budget")
-	far.Time = noon.Add(time.Hour)
+	far := drop(3600_000, 9, "udp.budget")
 	found := Explain(Gather(list, []stats.Event{far}, noon.Add(2*time.Second), noon.Add(3*time.Second)))
 	require.Len(t, found, 1)
 	require.Equal(t, Unknown, found[0].Place)
 	require.Contains(t, found[0].Cause, "no sample covers")
 	require.Equal(t, []string{"outside of this time the journal has, next to it: 13:00:00.000 drop udp.budget (--at 13:00:00)"}, found[0].Evidence)
-	near := journal(-500, stats.EventFeedGap, 3, "deep 1-3 missing")
-	found = Explain(Gather(list, []stats.Event{near, journal(-400, stats.EventPollGap, 1e6, "feed: unknown"), far}, noon.Add(2*time.Second), noon.Add(3*time.Second)))
+	near := feedGap(-500, 3, 0, "deep 1-3 missing")
+	found = Explain(Gather(list, []stats.Event{near, pollGap(-400, 1e6, "unknown", ""), far}, noon.Add(2*time.Second), noon.Add(3*time.Second)))
 	require.Equal(t, []string{"outside of this time the journal has, next to it: 11:59:59.500 feed_gap deep 1-3 missing (--at 11:59:59)"}, found[0].Evidence)
 }
 
@@ -107,14 +106,14 @@ func TestWindow(t *testing.T) {
 // than a loss of this host is upstream.
 func TestEachLossHasItsTime(t *testing.T) {
 	found, _ := explained(map[string]uint64{"host.v0/0.xdp.rx_dropped": 49},
-		journal(1000, stats.EventPollGap, 400e6, "feed: timers: they took 400ms"),
-		journal(1010, stats.EventDrop, 30, "v0/0.xdp.rx_dropped"),
-		journal(1020, stats.EventDrop, 12, "v0/0.xdp.rx_dropped"),
-		journal(1030, stats.EventFeedGap, 42, "deep 1-42"),
-		journal(1031, stats.EventFeedGap, 8, "deep 50-57"),
-		journal(5000, stats.EventFeedGap, 3, "deep 100-102"),
-		journal(8000, stats.EventPollGap, 50e6, "feed: garbage collection: one was under way"),
-		journal(8010, stats.EventDrop, 7, "v0/0.xdp.rx_dropped"))
+		pollGap(1000, 400e6, "timers", ": they took 400ms"),
+		drop(1010, 30, "v0/0.xdp.rx_dropped"),
+		drop(1020, 12, "v0/0.xdp.rx_dropped"),
+		feedGap(1030, 42, 0, "deep 1-42"),
+		feedGap(1031, 8, 0, "deep 50-57"),
+		feedGap(5000, 3, 0, "deep 100-102"),
+		pollGap(8000, 50e6, "garbage collection", ": one was under way"),
+		drop(8010, 7, "v0/0.xdp.rx_dropped"))
 	require.Len(t, found, 4, "%+v", found)
 	first, beside, second, upstream := found[0], found[1], found[2], found[3]
 	require.Equal(t, Application, first.Place)
@@ -170,18 +169,58 @@ func TestLostMembershipsOfInterfaces(t *testing.T) {
 
 // An interface that comes up again ends the finding of that interface, not of one whose name is the end of its name.
 func TestInterfaceIsUpAgain(t *testing.T) {
-	at := func(ms int, text string) stats.Event {
-		return stats.Event{Number: 1, Time: noon.Add(time.Duration(ms) * time.Millisecond), Kind: stats.EventLink.String(), Text: text}
-	}
-	found := Explain(Gather(samples(nil), []stats.Event{at(100, "eth0: the carrier was lost"), at(200, "veth0: the carrier is there"),
-		at(700, "eth0: the carrier is there")}, noon, noon.Add(time.Second)))
+	found := Explain(Gather(samples(nil), []stats.Event{link(100, "eth0", stats.CodeCarrierLost, "the carrier was lost"),
+		link(200, "veth0", stats.CodeCarrierBack, "the carrier is there"), link(700, "eth0", stats.CodeCarrierBack, "the carrier is there")}, noon,
+		noon.Add(time.Second)))
 	require.Len(t, found, 1, "%+v", found)
 	require.Equal(t, noon.Add(700*time.Millisecond), found[0].Until)
 }
 
 // journal is an event of the journal some milliseconds after noon.
 func journal(ms int, kind stats.EventKind, count uint64, text string) stats.Event {
-	return stats.Event{Number: 1, Time: noon.Add(time.Duration(ms) * time.Millisecond), Kind: kind.String(), Count: count, Text: text}
+	at := noon.Add(time.Duration(ms) * time.Millisecond)
+	return stats.Event{Number: 1, Time: at, Kind: kind.String(), Count: count, Text: text, Earliest: at, Latest: at, End: at}
+}
+
+// pollGap is a gap between polls that ends then.
+func pollGap(ms int, length uint64, code, more string) stats.Event {
+	x := journal(ms, stats.EventPollGap, length, code+more)
+	x.Name, x.Code, x.Earliest = "feed", code, x.Time.Add(-time.Duration(length))
+	x.Latest = x.Earliest
+	return x
+}
+
+// drop is a counter of a loss that has grown.
+func drop(ms int, n uint64, counter string) stats.Event {
+	x := journal(ms, stats.EventDrop, n, counter)
+	x.Code = counter
+	if of, row := stats.SectionOf(stats.Drivers).Split(counter); row != nil {
+		x.Name, x.Code = of, row.Name
+	}
+	return x
+}
+
+// feedGap is a gap in a feed that is noticed then, so many milliseconds behind the last packet in front of it; 0: that is not known.
+func feedGap(ms int, messages uint64, before int, text string) stats.Event {
+	x := journal(ms, stats.EventFeedGap, messages, text)
+	x.Name, _, _ = strings.Cut(text, " ")
+	x.Earliest = x.Time.Add(-time.Duration(before) * time.Millisecond)
+	x.Latest = x.Earliest
+	return x
+}
+
+// link is what happened to an interface.
+func link(ms int, name, code, text string) stats.Event {
+	x := journal(ms, stats.EventLink, 1, name+": "+text)
+	x.Name, x.Code = name, code
+	return x
+}
+
+// kernelPackets tells that packets of a socket begin to come through the kernel, or that they have ended.
+func kernelPackets(ms int, n uint64, code string) stats.Event {
+	x := journal(ms, stats.EventPath, n, "kernel_packets")
+	x.Name, x.Code = "kernel_packets", code
+	return x
 }
 
 // explained are the findings of a window of ten seconds as "number<because of: place count".
@@ -197,12 +236,12 @@ func explained(delta map[string]uint64, events ...stats.Event) (found []Finding,
 func TestCausesStandBeforeWhatFollows(t *testing.T) {
 	found, list := explained(map[string]uint64{"host.ip.InReceives": 40, "host.ip.InDelivers": 0},
 		journal(100, stats.EventLeave, 1, "233.252.0.1 fd=9"),
-		journal(110, stats.EventDrop, 12, "udp.group_not_joined"),
+		drop(110, 12, "udp.group_not_joined"),
 		journal(200, stats.EventJoin, 1, "233.252.0.1 fd=9"),
-		journal(202, stats.EventFeedGap, 90, "deep 1-90 missing on a since 101ms: no recovery"),
-		journal(6000, stats.EventPollGap, 400e6, "feed: timers: they took 400ms"),
-		journal(6010, stats.EventDrop, 70, "v0/0.xdp.rx_dropped"),
-		journal(6011, stats.EventFeedGap, 210, "deep 100-309 missing on a since 5ms: no recovery"))
+		feedGap(202, 90, 101, "deep 1-90 missing on a: no recovery"),
+		pollGap(6000, 400e6, "timers", ": they took 400ms"),
+		drop(6010, 70, "v0/0.xdp.rx_dropped"),
+		feedGap(6011, 210, 5, "deep 100-309 missing on a: no recovery"))
 	require.Equal(t, []string{"1<0: application 70", "2<1: unknown 210", "3<0: application 52", "4<3: kernel 40", "5<3: socket 12", "6<3: unknown 90"}, list, "%+v", found)
 	require.Equal(t, "2 causes, that of the largest loss first; behind each what follows from it", Summary(found))
 	require.Contains(t, found[2].Cause, "left a group")
@@ -212,9 +251,9 @@ func TestCausesStandBeforeWhatFollows(t *testing.T) {
 // An interface that was down is the cause of the program that went with it, and of packets that came through the kernel then.
 func TestTheInterfaceBeforeItsProgram(t *testing.T) {
 	found, list := explained(map[string]uint64{"host.v0.steer.no_queue": 5},
-		journal(100, stats.EventLink, 1, "v0: link.detached: the program is no longer on interface 2"),
-		journal(100, stats.EventLink, 1, "v0: the interface was set down"),
-		journal(300, stats.EventLink, 1, "v0: the interface was set up"))
+		link(100, "v0", "link.detached", "link.detached: the program is no longer on interface 2"),
+		link(100, "v0", stats.CodeDown, "the interface was set down"),
+		link(300, "v0", stats.CodeUp, "the interface was set up"))
 	require.Equal(t, []string{"1<0: card 0", "2<1: card 5", "3<1: kernel 0"}, list, "%+v", found)
 }
 
@@ -222,26 +261,26 @@ func TestTheInterfaceBeforeItsProgram(t *testing.T) {
 // loop that did not poll stands beside it in the same second.
 func TestAStallBesideIsNotTheCause(t *testing.T) {
 	found, list := explained(nil,
-		journal(1000, stats.EventPollGap, 300e6, "feed: preempted: another thread had the processor for 300ms"),
-		journal(1000, stats.EventDrop, 500, "v0/0.xdp.rx_dropped"),
-		journal(1300, stats.EventFeedGap, 3, "deep 1-3 missing on a since 4ms: no recovery"),
-		journal(1500, stats.EventPollGap, 90e6, "feed: preempted: another thread had the processor for 90ms"))
+		pollGap(1000, 300e6, "preempted", ": another thread had the processor for 300ms"),
+		drop(1000, 500, "v0/0.xdp.rx_dropped"),
+		feedGap(1300, 3, 4, "deep 1-3 missing on a: no recovery"),
+		pollGap(1500, 90e6, "preempted", ": another thread had the processor for 90ms"))
 	require.Equal(t, []string{"1<0: upstream 3", "2<0: kernel 500"}, list, "%+v", found)
 	require.Contains(t, Summary(found), "last 1 because this machine did other things")
 	_, list = explained(nil,
-		journal(1000, stats.EventDrop, 500, "v0/0.xdp.rx_dropped"),
-		journal(1300, stats.EventFeedGap, 3, "deep 1-3 missing on a"))
+		drop(1000, 500, "v0/0.xdp.rx_dropped"),
+		feedGap(1300, 3, 0, "deep 1-3 missing on a"))
 	require.Equal(t, []string{"1<0: ring 500", "2<1: unknown 3"}, list, "without since it is not known")
 }
 
 // Of what samples have counted in a second a gap in a feed tells the time, unless something else explains that gap.
 func TestAGapInAFeedTellsTheTime(t *testing.T) {
 	rule := map[string]uint64{"host.ip.InReceives": 40, "host.ip.InMcastPkts": 40}
-	gap := journal(520, stats.EventFeedGap, 120, "deep 1-120 missing on a since 20ms: no recovery")
+	gap := feedGap(520, 120, 20, "deep 1-120 missing on a: no recovery")
 	found, list := explained(rule, gap)
 	require.Equal(t, []string{"1<0: kernel 40", "2<1: unknown 120"}, list, "%+v", found)
 	require.Equal(t, [2]time.Time{noon.Add(500 * time.Millisecond), noon.Add(520 * time.Millisecond)}, [2]time.Time{found[0].Time, found[0].Until})
-	found, _ = explained(rule, journal(515, stats.EventDrop, 40, "udp.budget"), gap)
+	found, _ = explained(rule, drop(515, 40, "udp.budget"), gap)
 	i := slices.IndexFunc(found, func(f Finding) bool { return f.Place == Kernel })
 	require.Zero(t, found[i].Time, "%+v", found)
 	require.Equal(t, noon, found[i].Since)
@@ -258,22 +297,22 @@ func TestHeldBuffersAndAGap(t *testing.T) {
 		require.Len(t, found, 1, "%+v", found)
 		return found[0].Cause
 	}
-	drop := func(ms int) stats.Event { return journal(ms, stats.EventDrop, 12, "v0.xdp.rx_dropped") }
+	lost := func(ms int) stats.Event { return drop(ms, 12, "v0.xdp.rx_dropped") }
 	gap := func(ms int, length uint64) stats.Event {
-		return journal(ms, stats.EventPollGap, length, "feed: preempted: another thread had the processor")
+		return pollGap(ms, length, stats.CodePreempted, ": another thread had the processor")
 	}
-	require.Contains(t, explain(gap(100, 60e6), drop(105)), "did not poll for 60ms")
-	require.Contains(t, explain(drop(105), gap(200, 60e6), drop(300)), "900 of 1000 are held")
-	require.Contains(t, explain(gap(100, 2e6), drop(105)), "900 of 1000 are held")
+	require.Contains(t, explain(gap(100, 60e6), lost(105)), "did not poll for 60ms")
+	require.Contains(t, explain(lost(105), gap(200, 60e6), lost(300)), "900 of 1000 are held")
+	require.Contains(t, explain(gap(100, 2e6), lost(105)), "900 of 1000 are held")
 }
 
 // What was lost in a gap between polls was lost until its end, also if the journal has it in the middle: a gap in a feed behind it is no loss
 // upstream.
 func TestALossLastsUntilTheEndOfItsGap(t *testing.T) {
 	found, list := explained(nil,
-		journal(1200, stats.EventDrop, 500, "v0.xdp.rx_dropped"),
-		journal(1400, stats.EventPollGap, 400e6, "feed: stopped: no thread of the process ran"),
-		journal(1405, stats.EventFeedGap, 1500, "deep 1-1500 missing on a since 2ms: no recovery"))
+		drop(1200, 500, "v0.xdp.rx_dropped"),
+		pollGap(1400, 400e6, "stopped", ": no thread of the process ran"),
+		feedGap(1405, 1500, 2, "deep 1-1500 missing on a: no recovery"))
 	require.Equal(t, []string{"1<0: application 500", "2<1: unknown 1500"}, list, "%+v", found)
 	require.Equal(t, noon.Add(1400*time.Millisecond), found[0].Until)
 }
@@ -281,7 +320,7 @@ func TestALossLastsUntilTheEndOfItsGap(t *testing.T) {
 // Packets that came through the kernel have the begin, the end and the number that the journal has.
 func TestWayThroughTheKernel(t *testing.T) {
 	found, list := explained(map[string]uint64{"host.v0.steer.no_queue": 30},
-		journal(240, stats.EventPath, 12, "kernel_packets"), journal(260, stats.EventPath, 30, "kernel_packets"+stats.OnsetEnd))
+		kernelPackets(240, 12, stats.CodeBegan), kernelPackets(260, 30, stats.CodeEnded))
 	require.Equal(t, []string{"1<0: card 30"}, list)
 	require.Equal(t, [2]time.Time{noon.Add(240 * time.Millisecond), noon.Add(260 * time.Millisecond)}, [2]time.Time{found[0].Time, found[0].Until})
 	require.Contains(t, found[0].Evidence, "journal: 30 packets came through the kernel, from 12:00:00.240 to 12:00:00.260")
@@ -289,8 +328,18 @@ func TestWayThroughTheKernel(t *testing.T) {
 
 // The budget's finding names the sockets that have dropped.
 func TestBudgetNamesTheSocket(t *testing.T) {
-	of := journal(110, stats.EventDrop, 93, "drops")
+	of := drop(110, 93, "drops")
 	of.Of, of.About = "socket 3", "fd=48 10.0.0.1:5000"
-	found, _ := explained(nil, journal(100, stats.EventDrop, 93, "udp.budget"), of)
+	found, _ := explained(nil, drop(100, 93, "udp.budget"), of)
 	require.Equal(t, []string{"journal: udp.budget +93", "socket fd=48 10.0.0.1:5000: drops +93"}, found[0].Evidence)
+}
+
+// Of a process of an older version, whose events have only a text, it is said that the journal's part is missing.
+func TestJournalWithoutFields(t *testing.T) {
+	e := Gather(samples(map[string]uint64{"host.udp.InCsumErrors": 3}), nil, noon, noon.Add(time.Second))
+	e.TextOnly = true
+	found := Explain(e)
+	require.Len(t, found, 2)
+	require.Equal(t, 2, found[1].Number)
+	require.Contains(t, found[1].Cause, "older version")
 }
