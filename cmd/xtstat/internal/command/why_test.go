@@ -503,3 +503,20 @@ func TestWhyNothingLost(t *testing.T) {
 	f := v.one(v.why(time.Now()), why.Upstream, "nothing was lost on this host")
 	v.Zero(f.Count)
 }
+
+// Where the begin of a loss is not known to 10 ms it is said between which times it was: buffers were held, and the loop looked seldom.
+func TestBoundsOfTheBegin(t *testing.T) {
+	at := time.Date(2026, 3, 2, 12, 0, 0, 0, time.Local)
+	ms := func(n int) time.Time { return at.Add(time.Duration(n) * time.Millisecond) }
+	text := func(earliest int) string {
+		drop := stats.Event{Number: 1, Time: ms(160), Kind: stats.EventDrop.String(), Count: 9, Name: "v0/0", Code: "xdp.rx_dropped", Text: "v0/0.xdp.rx_dropped",
+			Earliest: ms(earliest), Latest: ms(160), End: ms(160)}
+		levels := map[string]uint64{"poller.buffers": 1000, "poller.buffers_used_peak": 900}
+		samples := []stats.Sample{{Time: at, Interval: time.Second, Values: levels}, {Time: ms(1000), Interval: time.Second, Values: levels}}
+		var b bytes.Buffer
+		writeFindings(&b, why.Explain(why.Gather(samples, []stats.Event{drop}, at, ms(1000))), at, ms(1000))
+		return b.String()
+	}
+	require.Contains(t, text(100), "1. application: 12:00:00.160 (begun after 12:00:00.100) 9 frames: no buffer lay ready")
+	require.Contains(t, text(152), "1. application: 12:00:00.160 9 frames: no buffer lay ready")
+}

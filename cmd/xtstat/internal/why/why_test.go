@@ -343,3 +343,42 @@ func TestJournalWithoutFields(t *testing.T) {
 	require.Equal(t, 2, found[1].Number)
 	require.Contains(t, found[1].Cause, "older version")
 }
+
+// A gap in a feed begins with the last packet in front of it, if the feed's pace fills the time until the first packet behind it. A sender that was
+// silent before lost less: what it skipped took as long as the pace says. It ends with the first packet behind.
+func TestBeginOfAGapInAFeed(t *testing.T) {
+	at := func(ms int) time.Time { return noon.Add(time.Duration(ms) * time.Millisecond) }
+	for _, c := range []struct{ earliest, latest, end, noticed, begin int }{
+		{1000, 1005, 1100, 1102, 1000}, // an outage
+		{1000, 1997, 2000, 2002, 1997}, // silence, and then some were skipped
+		{1000, 1000, 1004, 1006, 1000},
+	} {
+		gap := feedGap(c.noticed, 20, 0, "deep 1-20 missing on a: no recovery")
+		gap.Earliest, gap.Latest, gap.End = at(c.earliest), at(c.latest), at(c.end)
+		found, _ := explained(nil, gap)
+		require.Len(t, found, 1)
+		require.Equal(t, [2]time.Time{at(c.begin), at(c.end)}, [2]time.Time{found[0].Time, found[0].Until}, "%+v", c)
+	}
+}
+
+// An interface that went down has one begin: the kernel tells of it when all is done, and the last packet in front of the feed's gap came before.
+// It has the count of what follows from it; without a feed the finding says that nothing counts what did not come.
+func TestAnInterfaceThatWentDown(t *testing.T) {
+	down, up := link(1029, "v0", stats.CodeDown, "the interface was set down"), link(1100, "v0", stats.CodeUp, "the interface was set up")
+	found, list := explained(nil, down, link(1031, "v0", "link.down", "link.down: interface v0 is down"), up, feedGap(1110, 310, 110, "deep 1-310 missing on a: no recovery"))
+	require.Equal(t, []string{"1<0: card 310", "2<1: unknown 310"}, list, "%+v", found)
+	require.Equal(t, noon.Add(time.Second), found[0].Time)
+	require.Equal(t, "messages", found[0].Unit)
+	require.Contains(t, found[0].Evidence, "counted by 2, which follows from it: 310 messages of a feed")
+	require.Equal(t, "one cause, and what follows from it", Summary(found))
+	found, _ = explained(nil, down, up)
+	require.Equal(t, noon.Add(1029*time.Millisecond), found[0].Time)
+	require.Contains(t, found[0].Evidence, "no counter of this host has what did not come, and no feed has noted a gap at that time")
+}
+
+// Gaps of two feeds at one time are two findings.
+func TestGapsOfTwoFeeds(t *testing.T) {
+	_, list := explained(nil, feedGap(1000, 5, 2, "deep 1-5 missing on a: no recovery"), feedGap(1001, 7, 2, "tops 1-7 missing on b: no recovery"),
+		feedGap(1003, 6, 2, "deep 9-14 missing on a: no recovery"))
+	require.Equal(t, []string{"1<0: upstream 11", "2<0: upstream 7"}, list)
+}
