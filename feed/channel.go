@@ -392,15 +392,45 @@ func (c *Channel[R]) fillHoles(from, to uint64) {
 
 // openHole notes that the messages [from,to) are missing: from is the highest message known so far plus one, to the message that has arrived.
 func (c *Channel[R]) openHole(from, to uint64) {
-	c.holes.append(hole{Range: Range{from, to}, since: c.now, after: c.newestAt, arrivals: c.arrivals})
+	c.holes.append(hole{Range: Range{from, to}, since: c.now, after: c.newestAt, behind: c.cur.Arrival, pace: c.pace(), arrivals: c.arrivals})
 	c.stats.Gaps++
 	c.stats.HolesMax = max(c.stats.HolesMax, c.holes.n)
 	c.high = to
 }
 
-// reportMissed reports messages that no line brought in time. after is when the newest packet in front of them arrived.
-func (c *Channel[R]) reportMissed(r Range, after int64, why Cause) {
-	c.events.put(Event{Time: c.now, Since: min(after, c.now), Kind: Missed, Epoch: c.epoch, Seq: r.From, End: r.To, Cause: why})
+// pace is how long a message took, in ns, between one of the second before the newest packet and that packet; 0: it is not known. In a
+// feed that is slow it is measured from a packet of before. Only some of the recent packets are looked at: the pace need not be exact.
+func (c *Channel[R]) pace() float64 {
+	const looks = 8
+	var from *arrival
+	for i := range uint64(looks) {
+		r := &c.recent[(c.high+i*recentKept/looks)&(recentKept-1)]
+		if r.epoch != c.epoch || r.line == Recovery || r.seq >= c.high || r.at >= c.newestAt {
+			continue
+		}
+		recent := c.newestAt-r.at <= second
+		switch {
+		case from == nil:
+			from = r
+		case recent != (c.newestAt-from.at <= second):
+			if recent {
+				from = r
+			}
+		case recent == (r.at < from.at): // the oldest of that second, or the newest of those before
+			from = r
+		}
+	}
+	if from == nil {
+		return 0
+	}
+	return float64(c.newestAt-from.at) / float64(c.high-from.seq)
+}
+
+// reportMissed reports messages of a hole that no line brought in time.
+func (c *Channel[R]) reportMissed(r Range, h *hole, why Cause) {
+	took := int64(min(h.pace*float64(r.Len()), math.MaxInt32*float64(second)))
+	c.events.put(Event{Time: c.now, Since: min(h.after, c.now), Behind: min(h.behind, c.now), Took: took, Kind: Missed, Epoch: c.epoch, Seq: r.From, End: r.To,
+		Cause: why})
 }
 
 // reportFilled reports those of the messages that the current segment brought that had been reported as missed.
@@ -418,11 +448,11 @@ func (c *Channel[R]) reportFilled(came Range) {
 func (c *Channel[R]) giveUpTo(to uint64, why Cause) {
 	for i := range c.holes.h[:c.holes.n] {
 		if h := &c.holes.h[i]; h.phase == waiting && h.From < to {
-			c.reportMissed(Range{h.From, min(h.To, to)}, h.after, why)
+			c.reportMissed(Range{h.From, min(h.To, to)}, h, why)
 		}
 	}
 	if from := max(c.next, c.high); from < to { // skipped without a hole
-		c.reportMissed(Range{from, to}, c.newestAt, why)
+		c.reportMissed(Range{from, to}, &hole{after: c.newestAt, behind: c.cur.Arrival, pace: c.pace()}, why)
 	}
 	c.events.put(Event{Time: c.now, Kind: GaveUp, Epoch: c.epoch, Seq: c.next, End: to, Cause: why})
 	n := to - c.next

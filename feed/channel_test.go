@@ -109,13 +109,46 @@ func TestMissedTellsSinceWhen(t *testing.T) {
 	r.in(seg(1, 7, 2, 40))
 	r.in(seg(1, 10, 1, 50)) // and 9
 	r.in(seg(0, 11, 1, 200))
-	var since []int64
+	var since, behind []int64
 	for _, e := range r.events {
 		if e.Kind == Missed {
-			since = append(since, e.Since)
+			since, behind = append(since, e.Since), append(behind, e.Behind)
 		}
 	}
 	require.Equal(t, []int64{25, 30}, since)
+	require.Equal(t, []int64{30, 50}, behind)
+}
+
+// How long messages took that are missing is told by those in front of them, without the pause of a sender that was silent before the gap.
+func TestMissedTellsThePace(t *testing.T) {
+	const us, ms = int64(1e3), int64(1e6)
+	var r *rig
+	now, seq := second, uint64(1)
+	flow := func(packets int, every int64) {
+		for range packets {
+			now += every
+			r.in(seg(0, seq, 3, now))
+			seq += 3
+		}
+	}
+	r = newRig(t, Config{Lines: 1, GapTime: 2 * ms})
+	flow(3000, 100*us)
+	last := now
+	seq, now = seq+60, now+200*ms // 20 packets are skipped behind a pause
+	flow(100, 100*us)
+	e := r.last(Missed)
+	require.Equal(t, [2]int64{last, last + 200*ms + 100*us}, [2]int64{e.Since, e.Behind})
+	require.InDelta(t, 2*ms, e.Took, float64(ms)/2)
+
+	r, seq = newRig(t, Config{Lines: 1, GapTime: 2 * ms}), 1 // a feed that is slow
+	flow(600, 5*second)
+	seq += 3
+	flow(1, 10*second)
+	r.c.Poll(now + 2*ms)
+	r.drain()
+	e = r.last(Missed)
+	require.Equal(t, 10*second, e.Behind-e.Since)
+	require.InDelta(t, 5*second, e.Took, float64(second))
 }
 
 // What no line brings within the window is reported with its range, and again when the recovery server brings it; what another line brings in

@@ -12,12 +12,14 @@ const (
 // hole is a range of messages that are known to exist and are not here.
 type hole struct {
 	Range
-	since    int64  // when it was noticed
-	after    int64  // when the newest packet in front of it arrived
-	arrivals uint64 // packets received by then
-	asked    uint64 // end of the range that was asked for last; From or less if none is outstanding
-	nextAt   int64  // when the answer is overdue, or when to ask
-	attempts int    // how often the part that begins with From was asked for
+	since    int64   // when it was noticed
+	after    int64   // when the newest packet in front of it arrived
+	behind   int64   // when the packet behind it arrived, with which it was noticed
+	pace     float64 // ns a message in front of it; 0: not known
+	arrivals uint64  // packets received by then
+	asked    uint64  // end of the range that was asked for last; From or less if none is outstanding
+	nextAt   int64   // when the answer is overdue, or when to ask
+	attempts int     // how often the part that begins with From was asked for
 	phase    phase
 	cause    Cause // with givenUp: why
 }

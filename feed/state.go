@@ -83,10 +83,12 @@ func (c Cause) String() string {
 	return "?"
 }
 
-// Event reports something that an operator wants to know. Which of Since, From, To, Seq, End and Line it has depends on its Kind.
+// Event reports something that an operator wants to know. Which of Since, Behind, Took, From, To, Seq, End and Line it has depends on its Kind.
 type Event struct {
 	Time     int64 // ns
 	Since    int64 // with Missed: when the newest packet in front of the missing messages arrived
+	Behind   int64 // with Missed: when the first packet behind them arrived
+	Took     int64 // with Missed: how long as many messages took in front of them, ns; 0: not known
 	Seq, End uint64
 	Epoch    uint32
 	Kind     Kind

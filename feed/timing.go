@@ -15,9 +15,9 @@ func (c *Channel[R]) expireHoles() {
 				!timed && !counted {
 				if r.Attempts > 0 {
 					h.phase, h.nextAt = asking, c.now
-					c.reportMissed(h.Range, h.after, CauseDue)
+					c.reportMissed(h.Range, h, CauseDue)
 				} else {
-					c.reportMissed(h.Range, h.after, CauseNoRecovery)
+					c.reportMissed(h.Range, h, CauseNoRecovery)
 					h.phase, h.cause = givenUp, CauseNoRecovery
 				}
 			}

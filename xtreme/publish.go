@@ -162,6 +162,8 @@ type FeedGap struct {
 	Messages uint64 // how many are missing
 	Text     string // which, and on which lines, for people
 	Before   int64  // when the newest packet in front of them arrived, wall-clock nanoseconds; 0: not known
+	Behind   int64  // when the first packet behind them arrived; 0: now
+	Took     int64  // how long as many messages took in front of them, ns: a sender that was silent meanwhile lost for so long; 0: not known
 }
 
 // NoteGap is Note of NoteFeedGap for a program that knows when the messages were lost: "xtstat why" tells when that began and ended.
@@ -170,7 +172,11 @@ func (e *Engine) NoteGap(g *FeedGap) {
 	if e.stats == nil {
 		return
 	}
-	e.stats.file.Write(&stats.JournalEntry{Kind: stats.EventFeedGap, Count: g.Messages, Name: g.Feed, Text: g.Text, Earliest: g.Before})
+	x := stats.JournalEntry{Kind: stats.EventFeedGap, Count: g.Messages, Name: g.Feed, Text: g.Text, Earliest: g.Before, End: g.Behind}
+	if g.Before != 0 && g.Behind != 0 && g.Took != 0 {
+		x.Latest = max(g.Before, g.Behind-g.Took)
+	}
+	e.stats.file.Write(&x)
 }
 
 // close removes an engine from the publication. The last engine closes the control socket and the file.

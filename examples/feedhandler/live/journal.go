@@ -19,7 +19,7 @@ func (l *Live) journal(lines []Line, more func(*handler.Channel, *feed.Event)) f
 		switch e.Kind {
 		case feed.Missed:
 			l.engine.NoteGap(&xtreme.FeedGap{Feed: c.Name(), Messages: e.End - e.Seq, Text: fmt.Sprintf("%s missing on %s: %v", of, all, e.Cause),
-				Before: e.Since})
+				Before: e.Since, Behind: e.Behind, Took: e.Took})
 		case feed.Filled:
 			by := "recovery"
 			if int(e.Line) < len(names) {

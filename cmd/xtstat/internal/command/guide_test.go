@@ -58,22 +58,22 @@ func TestExamplesOfTheGuide(t *testing.T) {
 		note(end, stats.JournalEntry{Kind: stats.EventPollGap, Count: uint64(length), Name: "feed", Code: code, Text: code + more, Earliest: end - length,
 			Latest: end - length, End: end})
 	}
-	feedGap := func(before, noticed int64, messages uint64, which string) {
-		note(noticed, stats.JournalEntry{Kind: stats.EventFeedGap, Count: messages, Name: "deep", Text: "deep " + which + " missing on 233.252.0.1:14340@eth1: no recovery",
-			Earliest: before, Latest: before, End: noticed})
+	feedGap := func(before, latest, behind int64, messages uint64, which string) {
+		note(behind+2*ms, stats.JournalEntry{Kind: stats.EventFeedGap, Count: messages, Name: "deep",
+			Text: "deep " + which + " missing on 233.252.0.1:14340@eth1: no recovery", Earliest: before, Latest: latest, End: behind})
 	}
 	const group = "233.252.0.1 233.252.0.1:14340 fd=9"
 	pollGap(-300*ms, ms, stats.CodePreempted, ": another thread had the processor for 900µs")
 	pollGap(-290*ms, 1500*us, stats.CodePreempted, ": another thread had the processor for 1.4ms")
 	pollGap(-280*ms, 300*us, stats.CodeUnknown, "")
-	feedGap(4*ms, 6*ms, 6138, "86647-92784")
+	feedGap(3*ms, 3*ms, 4*ms, 6138, "86647-92784")
 	note(10*ms, stats.JournalEntry{Kind: stats.EventDrop, Count: 2028, Name: "eth1/0", Code: "xdp.rx_dropped", Text: "eth1/0.xdp.rx_dropped", Earliest: 5 * ms,
 		Latest: 15 * ms, End: 15 * ms})
 	pollGap(0, 400*ms, stats.CodeTimers, ": they took 399.8ms")
 	note(700*ms, stats.JournalEntry{Kind: stats.EventLeave, Count: 1, Text: group, Earliest: 700 * ms, Latest: 700 * ms, End: 700 * ms})
 	note(750*ms, stats.JournalEntry{Kind: stats.EventJoin, Count: 1, Text: group, Earliest: 750 * ms, Latest: 750 * ms, End: 750 * ms})
-	feedGap(700*ms, 752*ms, 1503, "97000-98502")
-	feedGap(1499*ms, 1504*ms, 27, "104000-104026")
+	feedGap(700*ms, 702*ms, 750*ms, 1503, "97000-98502")
+	feedGap(1400*ms, 1499*ms, 1500*ms, 27, "104000-104026")
 
 	list, err := stats.List(dir)
 	require.NoError(t, err)

@@ -93,6 +93,9 @@ func writeFindings(out io.Writer, list []why.Finding, from, to time.Time) {
 		case !f.Since.IsZero():
 			at = fmt.Sprintf("between %s and %s ", f.Since.Format(layout), f.Until.Format(layout))
 		}
+		if s := f.Bounds(); s != "" {
+			at += "(" + s + ") "
+		}
 		fmt.Fprintf(out, "\n%d. %s: %s%s%s\n", f.Number, place, at, count, f.Cause)
 		for _, x := range f.Evidence {
 			fmt.Fprintf(out, "    %s\n", x)

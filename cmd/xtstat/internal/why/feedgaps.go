@@ -21,14 +21,24 @@ func feedGaps(e *Evidence) (found []Finding) {
 			f.Count, f.Until, f.Evidence = f.Count+x.Count, x.End, append(f.Evidence, "journal: feed_gap "+x.Text)
 			continue
 		}
-		f := Finding{kind: aboutFeed, of: x.Name, exact: exact, Cause: x.Text, Count: x.Count, Unit: "messages", Time: x.Earliest,
+		f := Finding{kind: aboutFeed, of: x.Name, exact: exact, Cause: x.Text, Count: x.Count, Unit: "messages", Time: x.Time,
 			Evidence: []string{"journal: feed_gap " + x.Text}}
 		if exact {
-			f.Until = x.End
+			f.Time, f.Until, f.Earliest, f.Latest = beginOfGap(x), x.End, x.Earliest, x.Latest
 		}
 		found = append(found, f)
 	}
 	return found
+}
+
+// beginOfGap is when the first message of a gap was lost. Between the last packet in front of it and the first one behind it the sender may
+// have sent all the time, or been silent for a part of it: the feed's pace tells how long it takes to send as many messages. If that is most of
+// the time the gap begins with the last packet in front of it, else so long before the first one behind it.
+func beginOfGap(x *stats.Event) time.Time {
+	if x.Latest.Sub(x.Earliest) > x.End.Sub(x.Latest) {
+		return x.Latest
+	}
+	return x.Earliest
 }
 
 // lastGapOf is the index of the last finding of a feed; -1: there is none.
@@ -84,6 +94,28 @@ func narrow(found []Finding) {
 	for i := range found {
 		if f := &found[i]; !f.narrowed.from.IsZero() {
 			f.Time, f.Until, f.Since = f.narrowed.from, f.narrowed.to, time.Time{}
+		}
+	}
+}
+
+// beginLinks gives findings of interfaces that went down the begin of the gap in a feed that follows: the kernel tells of such an interface when
+// it has waited for all that was under way in it, some ten milliseconds after the last frame.
+func beginLinks(found []Finding) {
+	for i := range found {
+		f := &found[i]
+		if f.kind != aboutLink {
+			continue
+		}
+		told := f.Time
+		for j := range found {
+			gap := &found[j]
+			if gap.kind == aboutFeed && gap.exact && f.explains(gap) && gap.Time.Before(f.Time) && told.Sub(gap.Time) <= pause {
+				f.Time = gap.Time
+			}
+		}
+		if f.Time.Before(told) {
+			f.Evidence = append(f.Evidence, fmt.Sprintf("the kernel told of it at %s; a feed has a gap from %s on", told.Format("15:04:05.000"),
+				f.Time.Format("15:04:05.000")))
 		}
 	}
 }

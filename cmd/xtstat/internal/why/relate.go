@@ -78,7 +78,27 @@ func relate(found []Finding) []Finding {
 		}
 		list = append(list, f)
 	}
+	countByFeeds(list)
 	return list
+}
+
+// countByFeeds gives a cause that no counter of this host counts the messages of feeds that are missing because of it.
+func countByFeeds(list []Finding) {
+	for i := range list {
+		f := &list[i]
+		if f.BecauseOf != 0 || f.Count != 0 || f.kind != aboutLink && f.kind != aboutGroup {
+			continue
+		}
+		for j := range list {
+			if x := &list[j]; x.BecauseOf == f.Number && x.kind == aboutFeed {
+				f.Count, f.Unit = f.Count+x.Count, x.Unit
+				f.Evidence = append(f.Evidence, fmt.Sprintf("counted by %d, which follows from it: %d %s of a feed", x.Number, x.Count, x.Unit))
+			}
+		}
+		if f.Count == 0 && f.kind == aboutLink {
+			f.Evidence = append(f.Evidence, "no counter of this host has what did not come, and no feed has noted a gap at that time")
+		}
+	}
 }
 
 // addUp gives a group that was left the sum of what was lost because of it: what waited in the ring, and what the kernel dropped meanwhile.
@@ -173,7 +193,7 @@ const late = 50 * time.Millisecond
 
 // touches reports whether another finding is at the time of this one, or behind it by at most after.
 func (f *Finding) touches(x *Finding, after time.Duration) bool {
-	return !f.begin().Add(-late).After(x.end()) && !f.end().Add(after).Before(x.begin())
+	return !f.earliest().Add(-late).After(x.end()) && !f.end().Add(after).Before(x.earliest())
 }
 
 // Summary says in a line how the findings are ordered; empty for a single one.
@@ -190,7 +210,7 @@ func Summary(list []Finding) string {
 	case len(list) <= 1:
 		return ""
 	case causes == 1:
-		return "one cause (1), and what follows from it"
+		return "one cause, and what follows from it"
 	case causes == len(list):
 		text = fmt.Sprintf("%d findings that do not follow from each other, that of the largest loss first", len(list))
 	default:

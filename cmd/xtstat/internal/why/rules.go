@@ -26,7 +26,7 @@ func (e *Evidence) blameGap(f *Finding) {
 	f.Cause = fmt.Sprintf("the loop did not poll for %v (%s), and %s", time.Duration(x.Count).Round(time.Microsecond), cause, f.Cause)
 	f.Evidence = append(f.Evidence, describeGap(x))
 	if !f.Time.IsZero() && x.Earliest.Before(f.Time) {
-		f.Time = x.Earliest
+		f.Time, f.Earliest, f.Latest = x.Earliest, time.Time{}, time.Time{}
 	}
 	if !f.Time.IsZero() && x.End.After(f.Until) { // what came until the loop polled again found the ring full
 		f.Until = x.End

@@ -47,6 +47,10 @@ type Finding struct {
 	Until    time.Time `json:"until,omitzero"` // the end of what took a while
 	Evidence []string  `json:"evidence"`
 
+	// Earliest and Latest are between which times it began, if Time is not exact; zero: it is.
+	Earliest time.Time `json:"earliest,omitzero"`
+	Latest   time.Time `json:"latest,omitzero"`
+
 	kind     kind
 	of       string            // the interface, or the feed
 	cause    int               // index of the finding from which this one follows; -1: none
@@ -157,6 +161,7 @@ func Explain(e *Evidence) []Finding {
 	}
 	found = append(found, feedGaps(e)...)
 	narrow(found)
+	beginLinks(found)
 	placeFeedGaps(e, found)
 	if len(found) == 0 {
 		f := Finding{Place: Unknown, Cause: "no sample covers this time: the process did not run, or it is longer than 15 minutes ago"}
@@ -244,6 +249,34 @@ func (f *Finding) end() time.Time {
 	return f.Until
 }
 
+// earliest is when it began at the earliest.
+func (f *Finding) earliest() time.Time {
+	if f.Earliest.IsZero() || f.begin().Before(f.Earliest) {
+		return f.begin()
+	}
+	return f.Earliest
+}
+
+// exactness is how exact times are that are said without bounds.
+const exactness = 10 * time.Millisecond
+
+// Bounds says in words between which times it began; empty if that is exact to 10 ms.
+func (f *Finding) Bounds() string {
+	const layout = "15:04:05.000"
+	early, late := !f.Earliest.IsZero() && f.Time.Sub(f.Earliest) > exactness, f.Latest.Sub(f.Time) > exactness
+	switch {
+	case f.Time.IsZero():
+		return ""
+	case early && late:
+		return "begun between " + f.Earliest.Format(layout) + " and " + f.Latest.Format(layout)
+	case early:
+		return "begun after " + f.Earliest.Format(layout)
+	case late:
+		return "begun before " + f.Latest.Format(layout)
+	}
+	return ""
+}
+
 // counter is one of a section.
 type counter struct{ section, name string }
 
@@ -277,11 +310,11 @@ func (e *Evidence) losses(counters ...counter) (list []Finding) {
 			continue
 		}
 		if n := len(list); n == 0 || x.Time.Sub(list[n-1].Until) > pause {
-			list = append(list, Finding{Time: x.Time, dropped: map[string]uint64{}})
+			list = append(list, Finding{Time: x.Time, Earliest: x.Earliest, Latest: x.Latest, dropped: map[string]uint64{}})
 		}
 		f := &list[len(list)-1]
 		f.Count += x.Count
-		f.Until = x.Time
+		f.Until = x.End
 		f.dropped[x.Text] += x.Count
 		sum += x.Count
 	}

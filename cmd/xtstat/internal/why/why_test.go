@@ -344,8 +344,8 @@ func TestJournalWithoutFields(t *testing.T) {
 	require.Contains(t, found[1].Cause, "older version")
 }
 
-// A gap in a feed begins with the last packet in front of it, if the feed's pace fills the time until the first packet behind it. A sender that was
-// silent before lost less: what it skipped took as long as the pace says. It ends with the first packet behind.
+// A gap in a feed begins with the last packet in front of it, if the feed's pace fills the time until the first packet behind it. A sender that
+// was silent before lost less: what it skipped took as long as the pace says. It ends with the first packet behind.
 func TestBeginOfAGapInAFeed(t *testing.T) {
 	at := func(ms int) time.Time { return noon.Add(time.Duration(ms) * time.Millisecond) }
 	for _, c := range []struct{ earliest, latest, end, noticed, begin int }{
@@ -361,8 +361,8 @@ func TestBeginOfAGapInAFeed(t *testing.T) {
 	}
 }
 
-// An interface that went down has one begin: the kernel tells of it when all is done, and the last packet in front of the feed's gap came before.
-// It has the count of what follows from it; without a feed the finding says that nothing counts what did not come.
+// An interface that went down has one begin: the kernel tells of it when all is done, and the last packet in front of the feed's gap came
+// before. It has the count of what follows from it; without a feed the finding says that nothing counts what did not come.
 func TestAnInterfaceThatWentDown(t *testing.T) {
 	down, up := link(1029, "v0", stats.CodeDown, "the interface was set down"), link(1100, "v0", stats.CodeUp, "the interface was set up")
 	found, list := explained(nil, down, link(1031, "v0", "link.down", "link.down: interface v0 is down"), up, feedGap(1110, 310, 110, "deep 1-310 missing on a: no recovery"))
