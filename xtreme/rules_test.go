@@ -179,7 +179,7 @@ func TestRulesAreAskedByRole(t *testing.T) {
 }
 
 func TestApplicationIDChoosesTheGroup(t *testing.T) {
-	onEach(t, func(t *testing.T, _ conf.RingKind) {
+	onEveryKind(t, func(t *testing.T, _ conf.RingKind) {
 		var log bytes.Buffer
 		rules := rulesFile(t, "application-id * B1\nuse os tcp_server *:*\n")
 		for id, want := range map[string]bool{"B1": true, "B2": false, conf.DefaultApplicationID: false} {
