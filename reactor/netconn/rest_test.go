@@ -3,6 +3,7 @@ package netconn
 import (
 	"context"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -56,6 +57,25 @@ func TestTheSettingSaysHowLongAnIdleLoopSpins(t *testing.T) {
 			require.NoError(t, e.Close())
 		})
 	}
+}
+
+// A setting is given where the engine's settings were read: in a file that the program names, and not in an environment that it does not read.
+func TestOnlyWhatTheEngineWasGivenMakesALoopSpin(t *testing.T) {
+	rest := func(s conf.Settings) reactor.Rest {
+		c := Config{}
+		require.NoError(t, c.complete(s))
+		return c.Rest
+	}
+	path := filepath.Join(t.TempDir(), "settings")
+	for _, line := range []string{"VMA_RX_POLL=100000\n", "VMA_SELECT_POLL=100000\n"} { // the defaults
+		require.NoError(t, os.WriteFile(path, []byte(line), 0o600))
+		s, err := conf.FromFile(path)
+		require.NoError(t, err)
+		require.Equal(t, reactor.Adaptive, rest(s), line)
+	}
+	t.Setenv("VMA_RX_POLL", "100000")
+	require.Equal(t, reactor.Wait, rest(conf.Default()))
+	require.Equal(t, reactor.Adaptive, rest(conf.FromEnvironment()))
 }
 
 // Where the kind of ring is left open, by the setting or by the Config that comes before it, it is epoll; one that is named is used.
