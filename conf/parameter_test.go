@@ -387,10 +387,11 @@ func TestABadValueGivesWayToAnOlderName(t *testing.T) {
 	require.Equal(t, 50, s.ShadowRatio)
 	require.Equal(t, []string{"VMA_RX_SKIP_OS is an old name of VMA_RX_UDP_POLL_OS_RATIO",
 		`VMA_RX_UDP_POLL_OS_RATIO="0": want a number from 1 to 1000000; 50 stays`}, s.Warnings)
-	require.True(t, byName["VMA_RX_UDP_POLL_OS_RATIO"].setBy(source{"VMA_RX_UDP_POLL_OS_RATIO": {text: "0"}, "VMA_RX_SKIP_OS": {text: "50"}}))
+	require.Equal(t, `VMA_RX_SKIP_OS="50"`, s.Given("VMA_RX_UDP_POLL_OS_RATIO"))
 	both["VMA_RX_SKIP_OS"] = "none"
 	s = fromEnvironment(env(both))
 	require.Equal(t, Default().ShadowRatio, s.ShadowRatio)
+	require.Empty(t, s.Given("VMA_RX_UDP_POLL_OS_RATIO"))
 	require.Len(t, s.Warnings, 2)
 	for _, w := range s.Warnings {
 		require.Contains(t, w, "the default is used")

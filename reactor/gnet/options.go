@@ -300,7 +300,7 @@ func (o *Options) settings() conf.Settings {
 	if o.Ring != "" {
 		s.Ring = o.Ring
 	}
-	if o.RxPoll == 0 && o.Rest == reactor.Adaptive && s.RxPoll == conf.Default().RxPoll && !conf.IsSet("VMA_RX_POLL") {
+	if o.RxPoll == 0 && o.Rest == reactor.Adaptive && s.RxPoll == conf.Default().RxPoll && s.Given("VMA_RX_POLL") == "" {
 		// A server has other goroutines to leave processors to: it looks for some microseconds, then it sleeps. It is no setting that the
 		// program has given, of which a loop that does not use it would warn.
 		o.RxPoll = defaultRxPoll

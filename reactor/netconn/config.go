@@ -89,7 +89,7 @@ func (c *Config) complete(s conf.Settings) error {
 	}
 	// Where no setting asks a loop to spin it sleeps at once: see Rest.
 	if d := conf.Default(); c.Rest == reactor.Adaptive && c.RxPoll == 0 && c.SelectPoll == 0 && s.RxPoll == d.RxPoll && s.SelectPoll == d.SelectPoll &&
-		!conf.IsSet("VMA_RX_POLL") && !conf.IsSet("VMA_SELECT_POLL") {
+		s.Given("VMA_RX_POLL") == "" && s.Given("VMA_SELECT_POLL") == "" {
 		c.Rest = reactor.Wait
 	}
 	orElse(&c.Loops, 1)
