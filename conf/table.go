@@ -92,8 +92,9 @@ var ringParameters = []Parameter{
 			"rings it changes nothing",
 		access: integer(func(s *Settings) *int { return &s.RingEntries }, 0, 1<<20)}.on(RingOffload, RingUring).as("0"),
 	Parameter{Name: "VMA_RX_WRE", Title: "Rx QP WRE", Field: "Offload.Fill", VMA: "16000, with VMA_SOCKETXTREME 1024", State: Works,
-		Effect: "the most buffers that a queue of an offloaded interface keeps ready for receiving; 0: its share of the poller's small buffers, at " +
-			"most 16384. One interface of one queue has three fifths of them, where VMA_TX_BUFS keeps no more than an eighth for sending",
+		Effect: "the most buffers that a queue of an offloaded interface keeps ready for receiving; it keeps no more than 16384, and than its share " +
+			"of the poller's small buffers, in any case: one interface of one queue has three fifths of them, where VMA_TX_BUFS keeps no more " +
+			"than an eighth for sending. 0: no other limit",
 		access: zeroOr(func(s *Settings) *int { return &s.Offload.Fill }, 8, 1<<20)}.on(RingOffload).as("0"),
 	inert("VMA_RING_ALLOCATION_LOGIC_TX", "Ring allocation logic TX", "0", logicNumber, NotApplicable,
 		"a socket sends on the ring it receives on").like("VMA_RING_ALLOCATION_LOGIC_RX"),
