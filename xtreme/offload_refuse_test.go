@@ -104,6 +104,23 @@ func TestWithTheDocumentedCapabilities(t *testing.T) {
 	}
 }
 
+// They suffice for our own TCP too, with guard and ICMP errors.
+func TestOwnTCPWithTheDocumentedCapabilities(t *testing.T) {
+	w := newTCPCabled(t, unchanged)
+	var l *xtreme.Socket
+	var err error
+	w.withCapabilities(func() { l, err = w.poller.ListenTCP(w.at(0), xtreme.ListenConfig{}) },
+		unix.CAP_NET_RAW, unix.CAP_NET_ADMIN, unix.CAP_IPC_LOCK, unix.CAP_BPF)
+	w.NoError(err)
+	w.Equal("bypass", l.Path().Tier, l.Path().Explain())
+	for _, r := range l.Path().Reasons {
+		w.NotContains(r.Code, "guard.")
+		w.NotContains(r.Code, "tcp.")
+	}
+	peer := w.dialFromPeer(w.world, l.LocalAddr())
+	w.echo(w.accept(l), peer, 3)
+}
+
 // Without CAP_IPC_LOCK the buffers must fit into RLIMIT_MEMLOCK.
 func TestLimitOfLockedMemory(t *testing.T) {
 	const little, enough = 1 << 20, 8 << 20 // the buffers of a poller here are 3.3 MB

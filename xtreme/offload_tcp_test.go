@@ -224,7 +224,7 @@ func TestOffloadedTCPBulk(t *testing.T) {
 		data[i] = byte(i * 7 >> 3)
 	}
 	sent, received := 0, sha256.New()
-	got, back := 0, make(chan [32]byte, 1)
+	got, longest, back := 0, 0, make(chan [32]byte, 1)
 	failed := make(chan error, 2)
 	go func() {
 		_, err := peer.Write(data)
@@ -249,6 +249,7 @@ func TestOffloadedTCPBulk(t *testing.T) {
 			x := &w.kept[i]
 			w.NoError(x.Err)
 			if x.Events.Has(xtreme.EventPacket) {
+				longest = max(longest, x.Packet.Len())
 				for b := range x.Packet.Segments() {
 					received.Write(b)
 					got += len(b)
@@ -263,6 +264,9 @@ func TestOffloadedTCPBulk(t *testing.T) {
 	w.NoError(<-failed)
 	w.Equal(sha256.Sum256(data), <-back)
 	w.Equal(sha256.Sum256(data), [32]byte(received.Sum(nil)))
+	if !has(l.Path(), "xdp.no_jumbo") {
+		w.Greater(longest, 4*1460, "no frame was of several segments")
+	}
 	w.Zero(w.kernelConnections())
 	w.close(c)
 }
