@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -41,9 +42,22 @@ func recordedServer(t *testing.T, dir string) *echoServer {
 			Interfaces: []nic.Interface{{Name: "v0", Checksum: udp.AcceptPartial}}})})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, set.Close()) })
-	e := newEchoServer(t, listenTCP(t, set, "10.0.0.1:7000"))
-	require.NotContains(t, e.listener.Path().Explain(), "tcp.no_record")
-	return e
+	return newEchoServer(t, listenTCP(t, set, "10.0.0.1:7000"))
+}
+
+// Where connections cannot be written down the path says so, and they work.
+func TestWithoutACrashRecord(t *testing.T) {
+	c, file := newCable(t, 1), filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	e := recordedServer(t, filepath.Join(file, "flows"))
+	require.Contains(t, e.listener.Path().Explain(), "tcp.no_record")
+	require.Equal(t, "bypass", e.listener.Path().Tier)
+	var clients echoClients
+	c.InPeer(func() { clients.begin(t, connecting(t, netip.MustParseAddrPort("10.0.0.1:7000"))) })
+	e.until("it serves", func() bool { return clients.bytes.Load() > 0 })
+	clients.stop.Store(true)
+	e.until("ended", func() bool { return clients.live.Load() == 0 && len(e.open) == 0 })
+	require.Empty(t, clients.errs)
 }
 
 // A process with a thousand connections of a kernel, which are idle now, is killed: the helper, or the next start of the program, resets each
@@ -91,6 +105,7 @@ func peersOfKilledProcess(t *testing.T, helper bool) {
 		require.Equal(t, []int{connections, connections, 0}, []int{results[0].Flows, results[0].Reset, results[0].Unanswered})
 	}
 	e := recordedServer(t, dir)
+	require.NotContains(t, e.listener.Path().Explain(), "tcp.no_record")
 	t.Logf("%d peers reset in %v", connections, time.Since(start))
 	for _, p := range peers {
 		require.NoError(t, p.SetDeadline(time.Now().Add(patience)))
