@@ -12,7 +12,7 @@ import (
 
 var (
 	oneSeed  = flag.Uint64("seed", 0, "run this seed only")
-	numSeeds = flag.Uint64("seeds", 0, "how many seeds to run; 0 means 300, or 15 with -short or the race detector")
+	numSeeds = flag.Uint64("seeds", 0, "how many seeds to run; 0 means 150, or 15 with -short or the race detector")
 )
 
 // again is how one seed is run again.
@@ -22,7 +22,7 @@ const again = "go test ./simnet -run '^TestSeeds$' -seed=%d"
 func TestSeeds(t *testing.T) {
 	count := *numSeeds
 	if count == 0 {
-		if count = 300; testing.Short() || raceEnabled {
+		if count = 150; testing.Short() || raceEnabled {
 			count = 15
 		}
 	}
