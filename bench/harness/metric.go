@@ -28,6 +28,8 @@ var (
 		Of: func(r Reading) float64 { return max(r.ServerCPUSeconds/r.Seconds, leastCPUFraction) }}
 	PeakMemory = Metric{Name: "rss", Unit: "bytes", Print: func(v float64) string { return fmt.Sprintf("%.1f MB", v/1e6) },
 		Of: func(r Reading) float64 { return float64(r.PeakRSSBytes) }}
+	RestingMemory = Metric{Name: "rss-at-rest", Unit: "bytes", Print: func(v float64) string { return fmt.Sprintf("%.1f MB", v/1e6) },
+		Of: func(r Reading) float64 { return float64(r.RSSBytes) }}
 	MemoryPerIdle = Metric{Name: "memory", Unit: "bytes/idle connection", Print: func(v float64) string { return fmt.Sprintf("%.0f B", v) },
 		Of: func(r Reading) float64 { return r.perIdle(r.RSSBeforeIdle, r.RSSWithIdle) }}
 	Mallocs     = Metric{Name: "mallocs", Unit: "allocations/message", Print: printCount, Of: Reading.mallocsPerMessage}

@@ -39,6 +39,7 @@ func applicationRows(our string) []harness.Row {
 					t.beside(w, harness.TailLatency, "gnet", 1.0)
 					t.beside(w, harness.ServerCPU, "gnet", 0)
 					t.beside(w, harness.PeakMemory, "gnet", 0)
+					t.beside(w, harness.RestingMemory, "gnet", 1/1.3)
 					t.beside(w, harness.Transactions, "net", 0)
 					t.beside(w, harness.Transactions, "netpoll", 0)
 				}

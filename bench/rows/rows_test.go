@@ -130,7 +130,7 @@ func TestAppRowsCoverEveryPoint(t *testing.T) {
 						p50 = 2.5
 					}
 					for row, want := range map[string]float64{"rate/%s/gnet": rate, "p50/%s/gnet": p50, "p99/%s/gnet": 1,
-						"server-cpu/%s/gnet": 0, "rss/%s/gnet": 0, "rate/%s/net": 0, "rate/%s/netpoll": 0} {
+						"server-cpu/%s/gnet": 0, "rss/%s/gnet": 0, "rss-at-rest/%s/gnet": 1 / 1.3, "rate/%s/net": 0, "rate/%s/netpoll": 0} {
 						name := point + "/" + fmt.Sprintf(row, our)
 						got, ok := goals[name]
 						require.True(t, ok, "no row %s", name)
@@ -150,7 +150,7 @@ func TestAppRowsAreMeasuredOnce(t *testing.T) {
 	cases := harness.GroupRows(harness.SelectRows(all([]string{"ours-uring", "ours-epoll"}), regexp.MustCompile("^resp-100-64B-x16/")))
 	require.Len(t, cases, 1)
 	require.Len(t, cases[0].Entrants, 5)
-	require.Len(t, cases[0].Rows, 14)
+	require.Len(t, cases[0].Rows, 16)
 }
 
 func TestOthersStandInOurPlace(t *testing.T) {
@@ -167,11 +167,13 @@ func TestVethGoals(t *testing.T) {
 	}
 	for name, want := range map[string]float64{
 		"udp-veth-pingpong/p50/ours-offload/c-recv":           1.6,
-		"udp-veth-pingpong/p50/ours-offload/c-xdp":            1 / 1.08,
+		"udp-veth-pingpong/p50/ours-offload/c-xdp":            0.87,
 		"udp-veth-server-spin/p50/ours-offload/c-recv":        1.25,
 		"udp-veth-server-block/p50/ours-offload/c-recv-block": 2.4,
 		"udp-veth-window-32/rate/ours-offload/c-recv":         2.4,
+		"udp-veth-window-32/rate/ours-offload/c-xdp":          0.87,
 		"udp-veth-window-32/calls/ours-offload/limit":         1,
+		"udp-veth-overload/rate/ours-offload/c-xdp":           0.9,
 		"udp-veth-receive/rate/ours-offload/c-mmsg":           4,
 		"udp-veth-multicast-1-1472B/rate/ours-offload/c-mmsg": 0,
 		"udp-veth-multicast-150-64B/rate/ours-offload/c-mmsg": 0,

@@ -24,7 +24,7 @@ func vethReceiveRows(our string) []harness.Row {
 	overload := vethFlood("overload", 64, 0)
 	overload.Overload, overload.Seconds = true, 2
 	t.beside(overload, harness.Messages, "c-mmsg", 0)
-	t.beside(overload, harness.Messages, "c-xdp", 0)
+	t.beside(overload, harness.Messages, "c-xdp", 0.9)
 
 	one := vethFlood("multicast-1-64B", 64, 1)
 	for _, w := range []harness.Workload{vethFlood("multicast-1-1472B", 1472, 1), one} {
