@@ -2,16 +2,20 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"flag"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // The victim is this program once more.
@@ -66,6 +70,34 @@ func TestHelp(t *testing.T) {
 	}
 	require.ErrorContains(t, run([]string{"open"}), "want the file of an answer")
 	require.ErrorContains(t, run([]string{"shut"}), `"shut"`)
+}
+
+// The game prefers its own processes alone: the session that it was started in keeps its priority, and so does this process when a game is over.
+func TestPriorityIsOfOwnProcesses(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("missing: priorities: root")
+	}
+	session := func() string {
+		text, err := os.ReadFile("/proc/self/autogroup")
+		if errors.Is(err, fs.ErrNotExist) {
+			t.Skip("missing: this kernel has no groups of sessions (sched_autogroup)")
+		}
+		require.NoError(t, err)
+		return string(text)
+	}
+	nice := func() int {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		n, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
+		require.NoError(t, err)
+		return 20 - n // as the system call returns it
+	}
+	before, was := session(), nice()
+	require.NoError(t, setPriority(os.Getpid(), playing))
+	require.Equal(t, before, session(), "others run in this session too")
+	require.Equal(t, playing, nice())
+	require.NoError(t, setPriority(os.Getpid(), was))
+	require.Equal(t, was, nice())
 }
 
 // finding is what xtstat why --json prints.
