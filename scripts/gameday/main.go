@@ -11,6 +11,10 @@ import (
 )
 
 func main() {
+	plays := len(os.Args) < 2 || os.Args[1] != "open"
+	if plays && !leadsSession(os.Getpid()) { // for prefer
+		os.Exit(runInOwnSession())
+	}
 	switch err := run(os.Args[1:]); {
 	case errors.Is(err, flag.ErrHelp): // it is printed
 	case err != nil:
