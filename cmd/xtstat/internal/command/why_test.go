@@ -3,6 +3,7 @@ package command
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
@@ -519,4 +520,45 @@ func TestBoundsOfTheBegin(t *testing.T) {
 	}
 	require.Contains(t, text(100), "1. application: 12:00:00.160 (begun after 12:00:00.100) 9 frames: no buffer lay ready")
 	require.Contains(t, text(152), "1. application: 12:00:00.160 9 frames: no buffer lay ready")
+}
+
+// The sockets that have dropped datagrams are named with the lines of feeds that they are. A gap in such a feed follows from it, one in a feed whose
+// sockets have dropped nothing does not.
+func TestBudgetNamesTheFeed(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "stats")
+	f, err := stats.Create(stats.Config{Directory: dir, Sockets: 4})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, f.Close()) }()
+	for _, x := range []struct {
+		feed string
+		id   uint64
+	}{{"deep", 9}, {"tops", 10}} {
+		f.Open(stats.Lines, f.Open(stats.Feeds, nil, 0), 0).SetInfo(fmt.Sprintf("feed=%s\nline=A@eth1\nsocket=%d\n", x.feed, x.id))
+	}
+	s, other := f.Open(stats.Sockets, nil, 9), f.Open(stats.Sockets, nil, 10)
+	s.SetInfo("local=233.252.0.1:14340\n")
+	other.SetInfo("local=233.252.0.2:14340\n")
+	at := time.Now().Add(2 * time.Second)
+	write := func(ms int, x stats.JournalEntry) {
+		x.Time = at.Add(time.Duration(ms) * time.Millisecond).UnixNano()
+		f.Write(&x)
+	}
+	gap := func(feed string) {
+		write(12, stats.JournalEntry{Kind: stats.EventFeedGap, Count: 279, Name: feed, Text: feed + " 1-279 missing on A@eth1: no recovery", Earliest: at.UnixNano()})
+	}
+	write(5, stats.JournalEntry{Kind: stats.EventDrop, Of: f.Open(stats.Drops, nil, 0), Count: 93, Code: "udp.budget", Text: "udp.budget"})
+	gap("deep")
+	gap("tops")
+	write(200, stats.JournalEntry{Kind: stats.EventDrop, Of: s, Count: 93, Code: "drops", Text: "drops"})
+	list, err := stats.List(dir)
+	require.NoError(t, err)
+	r, err := stats.Open(list[0].Path)
+	require.NoError(t, err)
+	defer r.Close()
+	samples := []stats.Sample{{Time: at, Interval: time.Second}, {Time: at.Add(time.Second), Interval: time.Second}}
+	var b bytes.Buffer
+	writeFindings(&b, findings(r, samples, at.Add(-time.Second), at.Add(time.Second)), at, at)
+	require.Contains(t, b.String(), "socket fd=9 233.252.0.1:14340: drops +93 (line A@eth1 of feed deep)")
+	require.Regexp(t, `because of 1, socket: [^\n]*deep 1-279`, b.String())
+	require.Regexp(t, `\n\d. upstream: [^\n]*tops 1-279`, b.String())
 }

@@ -382,3 +382,30 @@ func TestGapsOfTwoFeeds(t *testing.T) {
 		feedGap(1003, 6, 2, "deep 9-14 missing on a: no recovery"))
 	require.Equal(t, []string{"1<0: upstream 11", "2<0: upstream 7"}, list)
 }
+
+// What sockets have joined decides whether a filter of sources refused packets: with a gap in a feed all of whose groups are joined from a source
+// alone it did, and where nothing is joined so it did not.
+func TestSourceFilterOrGroup(t *testing.T) {
+	unwanted := func(joined []string, events ...stats.Event) Finding {
+		list := samples(map[string]uint64{"host.ip.InReceives": 20})
+		for i := range list {
+			list[i].Values["host.v0.groups"] = 2
+		}
+		e := Gather(list, events, noon, noon.Add(time.Second))
+		e.Joined = joined
+		found := Explain(e)
+		require.Equal(t, Socket, found[0].Place, "%+v", found)
+		require.EqualValues(t, 20, found[0].Count)
+		return found[0]
+	}
+	gap := feedGap(500, 60, 3, "deep 1-60 missing on a: no recovery")
+	f := unwanted([]string{"233.252.0.1 from 10.57.0.2"}, gap)
+	require.Contains(t, f.Cause, "filter of sources")
+	require.Contains(t, f.Cause, "233.252.0.1 from 10.57.0.2")
+	require.NotContains(t, f.Cause, " or ")
+	f = unwanted([]string{"233.252.0.1"}, gap)
+	require.Contains(t, f.Cause, "group that no socket had joined")
+	require.NotContains(t, f.Cause, "filter of sources")
+	require.Contains(t, unwanted([]string{"233.252.0.1 from 10.57.0.2"}).Cause, " or ", "it may have been another group")
+	require.Contains(t, unwanted(nil, gap).Cause, " or ", "what was joined is not known")
+}
