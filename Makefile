@@ -26,8 +26,10 @@ bench-quick:
 gameday:
 	SOCKETXTREME_LONG=1m $(GO) test -count=1 -timeout 20m -run '^TestXtstatFindsTheCause$$' -v ./scripts/gameday
 
+# All rows, or some: make gaps ROW=timers; make gaps ROW='(timers|posted_work)$$'. Each prints how many of 20 were right.
+ROW ?= .
 gaps:
-	SOCKETXTREME_LONG=1m $(GO) test -count=1 -timeout 10m -run '^TestGapsAreNamed$$' -v ./xtreme
+	SOCKETXTREME_LONG=1m $(GO) test -count=1 -timeout 10m -run '^TestGapsAreNamed$$/^$(ROW)' -v ./xtreme
 
 sockperf:
 	scripts/sockperf.sh

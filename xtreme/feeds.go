@@ -31,6 +31,7 @@ type publishedLine struct {
 	block  *stats.Block // as of publishedFeed
 	page   *linePage
 	number uint8
+	info   string // what the block says of it
 }
 
 // feedPage and linePage are the words of the sections stats.Feeds and stats.Lines.
@@ -82,8 +83,9 @@ func (e *Engine) PublishFeed(name string, lines ...string) *FeedPublisher {
 	}
 	open := func(number uint8, line string) {
 		if b := file.Open(stats.Lines, p.feed.block, uint64(number)); b != nil {
-			b.SetInfo(fmt.Sprintf("feed=%s\nline=%s\n", oneLine(name), oneLine(line)))
-			p.lines = append(p.lines, publishedLine{b, sys.Overlay[linePage](b.Counters()), number})
+			info := fmt.Sprintf("feed=%s\nline=%s\n", oneLine(name), oneLine(line))
+			b.SetInfo(info)
+			p.lines = append(p.lines, publishedLine{b, sys.Overlay[linePage](b.Counters()), number, info})
 		}
 	}
 	for i, line := range lines {
@@ -92,6 +94,17 @@ func (e *Engine) PublishFeed(name string, lines ...string) *FeedPublisher {
 	open(feed.Recovery, "recovery")
 	e.feeds = append(e.feeds, p)
 	return p
+}
+
+// SetSocket says which socket receives a line, or feed.Recovery: "xtstat why" tells by it what the feed has lost there.
+func (p *FeedPublisher) SetSocket(line uint8, s *Socket) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range p.lines {
+		if l := &p.lines[i]; l.number == line {
+			l.block.SetInfo(fmt.Sprintf("%ssocket=%d\n", l.info, uint32(s.ID())))
+		}
+	}
 }
 
 // Store publishes what a feed has counted until now. The goroutine that owns the feed calls it after each batch of packets, say: what was stored

@@ -179,7 +179,7 @@ func TestGapsAreNamed(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			if os.Getenv("SOCKETXTREME_LONG") != "" {
 				right, wrong, void := nameGaps(t, &c, 20, 20, 100)
-				t.Logf("%d of 20, %d void; %v", right, void, wrong)
+				t.Logf("%s: %d of %d right, %d void; wrong: %q", c.name, right, right+len(wrong), void, wrong)
 				require.GreaterOrEqual(t, right, 18, "%v", wrong)
 				return
 			}

@@ -134,6 +134,7 @@ func Open(c Config) (l *Live, err error) {
 			if err != nil {
 				return nil, fmt.Errorf("recovery server %v: %w", ch.Recovery, err)
 			}
+			l.feeds[i].SetSocket(feed.Recovery, a.socket)
 			l.routes = append(l.routes, route{socket: a.socket, channel: i, line: feed.Recovery})
 		}
 		l.askers = append(l.askers, a)
@@ -153,6 +154,7 @@ func (l *Live) join(channel int, n uint8, line Line) error {
 	if err != nil {
 		return fmt.Errorf("line %v: %w", line, err)
 	}
+	l.feeds[channel].SetSocket(n, s)
 	l.routes = append(l.routes, route{socket: s, channel: channel, line: n})
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -53,7 +54,16 @@ func explain(c *cobra.Command, t *target, w *window) error {
 func findings(r *stats.Reader, samples []stats.Sample, from, to time.Time) []why.Finding {
 	e := why.Gather(samples, r.Events(), from, to)
 	e.TextOnly = !r.HasEventFields()
+	lines := map[string]why.Line{} // by the socket's id
+	for _, v := range r.Blocks(stats.Lines) {
+		lines[v.Info["socket"]] = why.Line{Feed: v.Info["feed"], Name: v.Info["line"]}
+	}
+	delete(lines, "") // without a socket
+	e.Lines = map[string]why.Line{}
 	for _, v := range r.Blocks(stats.Sockets) {
+		if l, ok := lines[strconv.FormatUint(v.ID, 10)]; ok {
+			e.Lines[fmt.Sprintf("%s %d", v.Section, v.Index)] = l
+		}
 		for g := range strings.SplitSeq(v.Info["groups"], ",") {
 			if g = strings.Replace(g, "<", " from ", 1); g != "" && !slices.Contains(e.Joined, g) {
 				e.Joined = append(e.Joined, g)

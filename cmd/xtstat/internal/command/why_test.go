@@ -522,8 +522,8 @@ func TestBoundsOfTheBegin(t *testing.T) {
 	require.Contains(t, text(152), "1. application: 12:00:00.160 9 frames: no buffer lay ready")
 }
 
-// The sockets that have dropped datagrams are named with the lines of feeds that they are. A gap in such a feed follows from it, one in a feed whose
-// sockets have dropped nothing does not.
+// The sockets that have dropped datagrams are named with the lines of feeds that they are. A gap in such a feed follows from it, one in a feed
+// whose sockets have dropped nothing does not.
 func TestBudgetNamesTheFeed(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "stats")
 	f, err := stats.Create(stats.Config{Directory: dir, Sockets: 4})
@@ -559,6 +559,6 @@ func TestBudgetNamesTheFeed(t *testing.T) {
 	var b bytes.Buffer
 	writeFindings(&b, findings(r, samples, at.Add(-time.Second), at.Add(time.Second)), at, at)
 	require.Contains(t, b.String(), "socket fd=9 233.252.0.1:14340: drops +93 (line A@eth1 of feed deep)")
-	require.Regexp(t, `because of 1, socket: [^\n]*deep 1-279`, b.String())
+	require.Regexp(t, `because of 2, socket: [^\n]*deep 1-279`, b.String())
 	require.Regexp(t, `\n\d. upstream: [^\n]*tops 1-279`, b.String())
 }

@@ -66,6 +66,8 @@ func placeFeedGaps(e *Evidence, found []Finding) {
 			f.Evidence = append(f.Evidence, e.received()...)
 		case found[of].Place == Upstream:
 			f.Place, f.Cause = Upstream, "messages of a feed are missing at that time: "+f.Cause
+		case slices.Contains(found[of].hit, f.of):
+			f.Place, f.Cause = found[of].Place, "messages of the feed were lost there: "+f.Cause
 		default:
 			f.Place, f.Cause = Unknown, "messages of a feed are missing at that time: "+f.Cause
 		}

@@ -176,7 +176,7 @@ func (f *Finding) precedes(x *Finding) bool {
 // explains reports whether another finding follows from this one.
 func (f *Finding) explains(x *Finding) bool {
 	if x.kind == aboutFeed {
-		return f.kind != aboutFeed && f.kind != aboutOthers && f.covers(x)
+		return f.kind != aboutFeed && f.kind != aboutOthers && !slices.Contains(f.spared, x.of) && f.covers(x)
 	}
 	if slices.Contains(consequences[f.kind], x.kind) {
 		return f.touches(x, time.Second)

@@ -109,7 +109,7 @@ func stackDrops(e *Evidence) (found []Finding) {
 				f.kind = aboutUnwanted
 			}
 			if row.Name == "udp.budget" {
-				f.Evidence = append(f.Evidence, e.droppingSockets(&f)...)
+				e.nameSockets(&f)
 				if held, queued := e.most(&f, "socket.held_bytes"), e.most(&f, "socket.queued_packets"); held+queued > 0 {
 					f.Evidence = append(f.Evidence, fmt.Sprintf("sockets held %d bytes, and %d packets waited in their queues, when a sample was taken", held, queued))
 				}
@@ -123,20 +123,35 @@ func stackDrops(e *Evidence) (found []Finding) {
 	return found
 }
 
-// droppingSockets names the sockets that have dropped datagrams for want of room at the time of a finding. Their counts are in the journal some
-// tenths of a second later.
-func (e *Evidence) droppingSockets(f *Finding) (evidence []string) {
-	count := map[string]uint64{}
+// nameSockets names the sockets that have dropped datagrams for want of room at the time of a finding, with the lines of feeds that they are.
+// Their counts are in the journal some tenths of a second later. If these counts are all that the finding has, feeds whose sockets dropped
+// nothing are spared.
+func (e *Evidence) nameSockets(f *Finding) {
+	count, sum := map[string]uint64{}, uint64(0)
+	names := map[string]string{}
 	for i := range e.Events {
 		x := &e.Events[i]
-		if x.Kind == stats.EventDrop.String() && x.Code == "drops" && !x.Time.Before(f.begin().Add(-late)) && !x.Time.After(f.end().Add(time.Second)) {
-			count[cmp.Or(x.About, x.Of)] += x.Count
+		if x.Kind != stats.EventDrop.String() || x.Code != "drops" || x.Time.Before(f.begin().Add(-late)) || x.Time.After(f.end().Add(time.Second)) {
+			continue
+		}
+		count[x.Of], names[x.Of], sum = count[x.Of]+x.Count, cmp.Or(x.About, x.Of), sum+x.Count
+	}
+	for _, of := range slices.Sorted(maps.Keys(count)) {
+		text := fmt.Sprintf("socket %s: drops +%d", names[of], count[of])
+		switch line, ok := e.Lines[of]; {
+		case ok:
+			f.hit = append(f.hit, line.Feed)
+			text += fmt.Sprintf(" (line %s of feed %s)", line.Name, line.Feed)
+		case len(e.Lines) > 0:
+			text += " (it is no line of a feed)"
+		}
+		f.Evidence = append(f.Evidence, text)
+	}
+	for _, line := range e.Lines {
+		if sum == f.Count && !slices.Contains(f.hit, line.Feed) {
+			f.spared = append(f.spared, line.Feed)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(count)) {
-		evidence = append(evidence, fmt.Sprintf("socket %s: drops +%d", name, count[name]))
-	}
-	return evidence
 }
 
 // otherRings: datagrams lost on their way from one ring to another.
@@ -322,13 +337,8 @@ func notDelivered(e *Evidence) (found []Finding) {
 	wanted := ip("InMcastPkts") // and not delivered:
 	wanted -= min(wanted, ip("InDelivers")-unicast)
 	ruled := min(in-out, wanted)
-	unwanted := "multicast for a group that no socket had joined here, or from a sender that its filter of sources refuses"
 	evidence := []string{fmt.Sprintf("ip.InReceives +%d", in), fmt.Sprintf("ip.InDelivers +%d", ip("InDelivers")), fmt.Sprintf("ip.InMcastPkts +%d", ip("InMcastPkts"))}
-	filtered := evidence
-	if slices.ContainsFunc(e.Joined, func(s string) bool { return strings.Contains(s, " from ") }) {
-		unwanted = "multicast from another sender than the filter of sources of its sockets lets pass, or for a group that no socket had joined here"
-		filtered = append(slices.Clone(evidence), "joined: "+strings.Join(e.Joined, ", "))
-	}
+	unwanted, more := e.unwanted()
 	for _, x := range []struct {
 		kind     kind
 		place    Place
@@ -338,8 +348,7 @@ func notDelivered(e *Evidence) (found []Finding) {
 	}{
 		{aboutLoss, Kernel, ruled, "the kernel dropped packets for members of groups between IP and UDP without an error: a rule of the firewall (nft list ruleset)",
 			evidence},
-		{aboutUnwanted, e.groupsPlace(), in - out - ruled, "the kernel dropped packets without an error: " + unwanted + "; or a rule of the firewall " +
-			"(xtstat -v 4 shows groups and sources, nft list ruleset rules)", filtered},
+		{aboutUnwanted, e.groupsPlace(), in - out - ruled, "the kernel dropped packets without an error: " + unwanted, append(slices.Clone(evidence), more...)},
 	} {
 		if x.count > 0 {
 			found = append(found, e.sampledAt(Finding{kind: x.kind, Place: x.place, Cause: x.cause, Count: x.count, Unit: "packets", Evidence: x.evidence},
@@ -347,6 +356,33 @@ func notDelivered(e *Evidence) (found []Finding) {
 		}
 	}
 	return found
+}
+
+// unwanted says what multicast was that the kernel counted for no member, and what shows it. Sockets have joined groups, or groups from a source
+// alone. Where a feed misses messages at that time, and all groups are joined from a source, the filter of sources has refused them; where
+// nothing is joined so there is no filter. Else it may have been either.
+func (e *Evidence) unwanted() (cause string, evidence []string) {
+	const rules = "a rule of a firewall in front of the kernel's routing counts the same: nft list ruleset"
+	const group, filter = "multicast for a group that no socket had joined here", "multicast from another sender than the filter of sources lets pass"
+	filtered := 0
+	for _, s := range e.Joined {
+		if strings.Contains(s, " from ") {
+			filtered++
+		}
+	}
+	gap := slices.ContainsFunc(e.Events, func(x stats.Event) bool { return x.Kind == stats.EventFeedGap.String() })
+	left := slices.ContainsFunc(e.Events, func(x stats.Event) bool { return x.Kind == stats.EventLeave.String() })
+	joined := "joined: " + strings.Join(e.Joined, ", ")
+	switch {
+	case len(e.Joined) == 0:
+		return "multicast for a group that no socket had joined here, or from a sender that its filter of sources refuses; or a rule of the firewall " +
+			"(xtstat -v 4 shows groups and sources, nft list ruleset rules)", nil
+	case filtered == 0 || left:
+		return group, []string{joined, rules}
+	case filtered == len(e.Joined) && gap:
+		return filter + ": " + strings.Join(e.Joined, ", "), []string{rules}
+	}
+	return filter + ", or for a group that no socket had joined here", []string{joined, rules}
 }
 
 // groupsPlace is where packets were dropped that may have been multicast: at sockets, where any interface has joined more than the group of all

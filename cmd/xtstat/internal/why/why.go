@@ -57,6 +57,8 @@ type Finding struct {
 	exact    bool              // of a gap in a feed: Time is when the last packet in front of it came
 	narrowed span              // of a finding of samples: the gaps in feeds that follow from it
 	gapEnd   time.Time         // of the gap between polls that it blames; zero: none
+	hit      []string          // of a finding that names its sockets: feeds that have lost packets there
+	spared   []string          // and feeds whose sockets have lost none
 	dropped  map[string]uint64 // what the journal has of its losses, by counter
 }
 
@@ -70,6 +72,7 @@ type Evidence struct {
 	Events   []stats.Event     // of the window
 	Samples  int               // that cover it
 	Joined   []string          // what sockets have joined, now: groups, or "GROUP from SOURCE"; may be empty
+	Lines    map[string]Line   // what lines of feeds the sockets are, now, by Event.Of: "socket 3"
 	TextOnly bool              // the process is of an older version, whose events have a text and no other fields
 
 	samples  []stats.Sample
@@ -77,6 +80,9 @@ type Evidence struct {
 	complete bool            // no event of the window was written over
 	nearest  *stats.Event    // outside of the window, of what losses leave in the journal; nil: there is none
 }
+
+// Line is a line of a feed.
+type Line struct{ Feed, Name string }
 
 // span is from the begin of the first sample in which a counter grew to the end of the last one.
 type span struct{ from, to time.Time }

@@ -383,8 +383,8 @@ func TestGapsOfTwoFeeds(t *testing.T) {
 	require.Equal(t, []string{"1<0: upstream 11", "2<0: upstream 7"}, list)
 }
 
-// What sockets have joined decides whether a filter of sources refused packets: with a gap in a feed all of whose groups are joined from a source
-// alone it did, and where nothing is joined so it did not.
+// What sockets have joined decides whether a filter of sources refused packets: with a gap in a feed, and all groups joined from a source alone,
+// it did, and where nothing is joined so it did not.
 func TestSourceFilterOrGroup(t *testing.T) {
 	unwanted := func(joined []string, events ...stats.Event) Finding {
 		list := samples(map[string]uint64{"host.ip.InReceives": 20})
