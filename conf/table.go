@@ -215,8 +215,8 @@ var socketParameters = []Parameter{
 	Parameter{Name: "VMA_TX_NONBLOCKED_EAGAINS", Title: "Tx non-blocked eagains", Field: "ReportDrops", State: Works,
 		Effect: "1 makes a datagram that the kernel's queueing discipline refuses (tried with tbf) a send without room: ErrWouldBlock, then " +
 			"OUT, and SocketStats.ShortSends counts it; a packet of SendPacket ends with SENT and ENOBUFS, and one of Send that pacing had " +
-			"queued is lost, with ERR and ENOBUFS: SocketStats.SendErrors counts both. 0: the send is reported as good. The queue of an offloaded " +
-			"socket that is full is ErrWouldBlock with either",
+			"queued is lost, with ERR and ENOBUFS: SocketStats.SendErrors counts both. 0: the send is reported as good. A full queue of an " +
+			"offloaded socket is ErrWouldBlock with either",
 		access: toggle(func(s *Settings) *bool { return &s.ReportDrops }, false)}.on(RingUring, RingEpoll).as("0"),
 	inert("VMA_ALLOW_PRIVILEGED_SOCK_OPT", "Allow privileged sock opt", "1", yesOrNo, NotApplicable,
 		"the permissions of socket options are the kernel's").also("VMA_ALLOW_PRIVILEGED_SOCKET_OPT"),

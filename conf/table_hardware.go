@@ -27,7 +27,7 @@ var hardwareParameters = []Parameter{
 var tcpParameters = []Parameter{
 	inert("VMA_TX_SEGS_TCP", "Tx Mem Segs TCP", "1000000", count, NotApplicable, "segments lie in the buffers of the pool: VMA_TX_BUFS"),
 	inert("VMA_GRO_STREAMS_MAX", "GRO max streams", "32", count, NotApplicable,
-		"our own TCP takes what a card or a peer on this machine has joined; of the kernel: ethtool -K gro"),
+		"our own TCP takes segments that were joined before it, as those of a peer on this machine; of the kernel: ethtool -K gro"),
 	Parameter{Name: "VMA_TCP_3T_RULES", Title: "TCP 3T rules", Field: "OwnTCP.ConnectionThreeTuple", State: Works,
 		Effect: "1 has the steering program take all TCP to the local address and port of a connection that is opened here, 0 that of its peer",
 		access: toggle(func(s *Settings) *bool { return &s.OwnTCP.ConnectionThreeTuple }, false)}.on(RingOffload).unless(noOwnTCP).as("0"),
