@@ -1,6 +1,7 @@
 package xdp
 
 import (
+	"fmt"
 	"net/netip"
 	"testing"
 
@@ -52,6 +53,26 @@ func BenchmarkSteer(b *testing.B) {
 		b.Cleanup(func() { require.NoError(b, least.Close()) })
 		kernelTime(b, least, frame)
 	})
+}
+
+// BenchmarkClaim is a claim and its release, each by the goroutine that asks for it: what a poller waits for when a socket is bound and closed.
+func BenchmarkClaim(b *testing.B) {
+	for _, others := range []int{0, 1000} { // claims that are there already
+		b.Run(fmt.Sprint(others, " others"), func(b *testing.B) {
+			p := needProgram(b, programOptions{protocols: []uint8{link.UDP}, flows: 4096})
+			at := func(port int) Flow {
+				return Flow{Protocol: link.UDP, Local: netip.AddrPortFrom(netip.MustParseAddr("10.0.0.1"), uint16(port))}
+			}
+			for i := range others {
+				require.NoError(b, p.Claim(at(2000+i)))
+			}
+			f := at(1000)
+			for b.Loop() {
+				require.NoError(b, p.Claim(f))
+				require.NoError(b, p.Release(f))
+			}
+		})
+	}
 }
 
 // kernelTime reports the fastest of many batches, because the interrupts of the machine are in the others.
