@@ -13,8 +13,8 @@ type SocketOptions struct {
 	MulticastInterface          int // 0: the routing table chooses
 	Broadcast                   bool
 	ReuseAddr, ReusePort        bool
-	ReceiveBuffer               int // 0: the default
-	Groups                      []Membership
+	ReceiveBuffer               int           // 0: the default
+	Groups                      []Membership  // as the application has joined them: the source of all other records of memberships
 	Stream                      []OptionValue // what was set on a stream that neither listens nor connects yet
 
 	names map[int]string // of the interfaces that groups were joined on by name

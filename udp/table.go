@@ -12,7 +12,7 @@ type Table struct {
 	connectedPorts flows  // local port → number of sockets that are connected there
 	sockets        []socket
 	endpoints      []Endpoint
-	joined         [][]membership
+	joined         [][]membership // by socket; members has the same as lookups need it
 	free           []ID
 
 	connected int // number of connected sockets: without one a lookup is saved

@@ -11,7 +11,7 @@ import (
 // igmp is the member's side of IGMPv3 (RFC 9776): changes are reported at once and once more, queries are answered after a random
 // part of the time they give.
 type igmp struct {
-	groups  []groupState // as reported last
+	groups  []groupState // as reported last: what routers know, not what sockets have joined
 	pending []report
 }
 

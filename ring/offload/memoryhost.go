@@ -29,7 +29,7 @@ type MemoryHost struct {
 type memorySocket struct {
 	binding   udp.Binding
 	remote    netip.AddrPort
-	groups    []ring.Membership // as joined, the interface resolved
+	groups    []ring.Membership // in the place of the kernel's list: answers of SetMembership depend on them; the interface resolved
 	broadcast bool              // SO_BROADCAST
 	hasPort   bool              // has one
 	stream    bool              // TCP: its ports are others than UDP's

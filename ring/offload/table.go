@@ -7,7 +7,17 @@ import (
 	"github.com/socketxtreme/socketxtreme/udp"
 )
 
-// entry is the driver's record of one socket.
+// entry is the driver's record of one socket. Others are in other packages:
+//
+//	ring.Socket                     the source: identity, addresses, options, state; settings and active state beside it
+//	entry                           which of these the socket has, its claims, its reasons, lists of the driver that it is in
+//	udp.Table                       what lookups read: derived by endpoint
+//	udp.record                      options for sending, derived by options; the backlog, the counts of drops
+//	stack.socket                    the number in udp.Table, and the route that the last send used
+//	shadow.GroupWatcher             copies for another goroutine, by shadow.Key: groups, ports, groups that it sends to
+//
+// The Directory of an exchange has copies of udp.Table's entries, for the other rings. On a MemoryHost memorySocket takes the place of the
+// kernel's socket.
 type entry struct {
 	s          *ring.Socket // nil while the slot is empty
 	gen        uint32
@@ -24,7 +34,7 @@ type entry struct {
 
 	boundIf         int // interface that the socket is bound to, 0 for none: see boundInterface
 	claims          steering.HeldClaims
-	groups          shadow.Memberships // as the stack has them too
+	groups          shadow.Memberships // derived from the socket's options, see there
 	reasons         []ring.Reason
 	publishedPort   shadow.PortUse     // as the exchange's watcher has it
 	declinedReasons []ring.Reason      // for which destinations are left to the kernel, see Config.Sender

@@ -23,7 +23,7 @@ type GroupWatcher struct {
 	current atomic.Pointer[OtherSockets]
 
 	mu      sync.Mutex
-	joined  map[Key]Joined
+	joined  map[Key]Joined // copies of Memberships
 	sends   map[Key]sending
 	ports   map[Key]PortUse
 	search  *search // nil while nothing looks

@@ -34,12 +34,22 @@ func GroupOf(m ring.Membership) (g Group, ok bool) {
 func (g Group) Same(x Group) bool { return g.Addr == x.Addr && g.Source == x.Source }
 
 // Memberships are the groups of one offloaded socket, and the descriptors that hold them in the kernel: the shadow, and membership sockets
-// where it has no room. They are the owner of this state; the stack's filter, the claims and the watcher are told.
+// where it has no room. What a socket has joined is in these records, each derived from an earlier one:
+//
+//	ring.SocketOptions.Groups       what the application asked for: the source. Interface 0 where the routing table chooses
+//	Memberships.groups              the same with interfaces resolved, which stay when the routing table changes: from the options
+//	Memberships.sockets             which descriptor holds a group; those that none lists are held by the shadow: from the kernel's answers
+//	udp.Table.joined and members    the stack's filter of sources, as lookups need it: from groups
+//	steering.HeldClaims             what the steering program was told, less what was refused: from groups
+//	GroupWatcher.joined             a copy for the watcher's goroutine: from groups and sockets
+//
+// On a MemoryHost, where no kernel keeps memberships, the MemoryHost does (memorySocket.groups). What IGMP has reported is of the interface, not
+// of a socket (internal/ip).
 type Memberships struct {
 	kernel    Kernel
 	s         *ring.Socket
 	fd        int     // the shadow
-	groups    []Group // as the stack has them
+	groups    []Group // resolved: from ring.SocketOptions.Groups
 	sockets   []*membershipSocket
 	published bool // the watcher knows of them
 }
