@@ -2,7 +2,9 @@ package shadow
 
 import (
 	"errors"
+	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -29,4 +31,113 @@ func TestALookForOtherMembersThatFails(t *testing.T) {
 		}
 	}
 	require.False(t, f.publish(&search{}, &OtherSockets{Shared: found}, nil), "another watch looks")
+}
+
+// listing is a kernel that has lists alone.
+type listing struct {
+	Kernel
+	has lists
+}
+
+func (l *listing) OpenMembers() (Members, error) { return &l.has, nil }
+
+// lists are a kernel's lists, as the watcher reads them. meanwhile is called while it reads.
+type lists struct {
+	users     map[host.GroupOn]int
+	bound     []host.Bound
+	meanwhile func()
+}
+
+func (l *lists) Users() (map[host.GroupOn]int, error) { return l.users, nil }
+func (l *lists) Limit() error                         { return nil }
+func (l *lists) Close() error                         { return nil }
+func (l *lists) Bound() (list []host.Bound, err error) {
+	list = l.bound
+	if l.meanwhile != nil {
+		l.meanwhile()
+	}
+	return list, nil
+}
+
+// stepped is a watcher whose steps a test makes.
+type stepped struct {
+	*GroupWatcher
+	kernel listing
+	wakes  int
+	step   func(nudged bool) time.Duration
+}
+
+func newStepped(t *testing.T) *stepped {
+	w := &stepped{}
+	w.GroupWatcher = NewGroupWatcher(WatcherConfig{Kernel: &w.kernel, Wake: func() { w.wakes++ },
+		Repeat: func(step func(bool) time.Duration) (nudge, stop func()) {
+			w.step = step
+			return func() {}, func() {}
+		}})
+	t.Cleanup(func() { w.RemoveRing(1); w.RemoveRing(2) })
+	return w
+}
+
+// look is two steps, of which the second confirms the first.
+func (w *stepped) look() {
+	if w.step(false) == confirmAfter {
+		w.step(false)
+	}
+}
+
+// A socket of ours is bound, and joins, some time before its owner says so: an owner can be displaced for longer than the watcher waits before it
+// asks a second time. What was found is dropped when the owner has said it, whether it was published by then or is about to be.
+func TestSocketOfOursThatIsNotedLate(t *testing.T) {
+	on := host.GroupOn{Group: [4]byte{239, 1, 1, 1}, Interface: 2}
+	flow := GroupFlow{on, 7000}
+	joined := func(inode uint64) Joined {
+		return Joined{Inode: inode, Port: 7000, Groups: map[host.GroupOn]int{on: 1}}
+	}
+	port := func(inode uint64) PortUse { return PortUse{Inode: inode, Port: 7000} }
+	ours, late, other := host.Bound{Port: 7000, Inode: 1}, host.Bound{Port: 7000, Inode: 2}, host.Bound{Port: 7000, Inode: 3}
+	note := map[string]func(w *stepped){
+		"joined": func(w *stepped) { w.SetJoined(Key{2, 1}, joined(2)) },
+		"port":   func(w *stepped) { w.SetPort(Key{2, 1}, port(2)) },
+		"sends":  func(w *stepped) { w.AddSend(Key{2, 1}, 2, GroupFlow{on, 9}) },
+	}
+	for name, noteLate := range note {
+		for _, when := range []string{"after it was published", "while it looks"} {
+			for _, hasOther := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s, %s, another socket: %v", name, when, hasOther), func(t *testing.T) {
+					w := newStepped(t)
+					w.kernel.has.users, w.kernel.has.bound = map[host.GroupOn]int{on: 2}, []host.Bound{ours, late}
+					if hasOther {
+						w.kernel.has.users[on]++
+						w.kernel.has.bound = append(w.kernel.has.bound, other)
+					}
+					w.SetJoined(Key{1, 1}, joined(1))
+					w.SetPort(Key{1, 1}, port(1))
+					if when == "while it looks" {
+						require.Equal(t, confirmAfter, w.step(false))
+						w.kernel.has.meanwhile = func() { w.kernel.has.meanwhile = nil; noteLate(w) }
+						w.step(false)
+					} else {
+						w.look()
+						require.Contains(t, w.OtherSockets().Shared, flow)
+						require.Contains(t, w.OtherSockets().Ports, port(1))
+						before := w.Version()
+						noteLate(w)
+						require.Equal(t, !hasOther, w.Version() != before, "rings read it again")
+					}
+					found := w.OtherSockets()
+					for range 2 {
+						if hasOther {
+							require.Contains(t, found.Shared, flow)
+							require.Contains(t, found.Ports, port(1))
+						} else {
+							require.Empty(t, found.Shared)
+							require.Empty(t, found.Ports)
+						}
+						w.look()
+						found = w.OtherSockets()
+					}
+				})
+			}
+		}
+	}
 }
