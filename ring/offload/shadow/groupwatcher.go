@@ -54,10 +54,40 @@ type OtherSockets struct {
 	Shared   map[GroupFlow]struct{} // groups of ours that others are members of
 	Received map[GroupFlow]bool     // of the groups that ours send to: whether others receive them
 	Ports    map[PortUse]struct{}   // ports of ours that others have too
+
+	// The inodes of those others. One of them may turn out to be ours: see dropOurs.
+	sharedBy map[GroupFlow][]uint64
+	portsBy  map[PortUse][]uint64
 }
 
 func (n *OtherSockets) equal(m *OtherSockets) bool {
 	return maps.Equal(n.Shared, m.Shared) && maps.Equal(n.Received, m.Received) && maps.Equal(n.Ports, m.Ports)
+}
+
+// dropOurs is n without the groups and ports that are shared with sockets of ours alone; n itself if there is none. A socket of ours is bound,
+// and joins, before its owner tells the watcher of it, and the owner may be displaced in between for longer than confirmAfter.
+func (n *OtherSockets) dropOurs(ours map[uint64]bool) *OtherSockets {
+	shared, changed := onlyOthers(n.Shared, n.sharedBy, ours)
+	ports, portsChanged := onlyOthers(n.Ports, n.portsBy, ours)
+	if !changed && !portsChanged {
+		return n
+	}
+	return &OtherSockets{Shared: shared, Received: n.Received, Ports: ports, sharedBy: n.sharedBy, portsBy: n.portsBy}
+}
+
+// onlyOthers copies a set without the members for which by has sockets of ours alone; it is the same set if there is none.
+func onlyOthers[K comparable](set map[K]struct{}, by map[K][]uint64, ours map[uint64]bool) (rest map[K]struct{}, changed bool) {
+	rest = set
+	for k := range set {
+		if list := by[k]; len(list) == 0 || slices.ContainsFunc(list, func(inode uint64) bool { return !ours[inode] }) {
+			continue
+		}
+		if !changed {
+			rest, changed = maps.Clone(set), true
+		}
+		delete(rest, k)
+	}
+	return rest, changed
 }
 
 var noOtherSockets = &OtherSockets{}
@@ -122,17 +152,50 @@ func (f *GroupWatcher) Version() uint64 { return f.version.Load() }
 // SetJoined sets the groups that a socket of ours has joined; none when it has left all or is closed. The rings are woken when that leads to
 // another result.
 func (f *GroupWatcher) SetJoined(k Key, j Joined) {
+	f.note(func() {
+		if len(j.Groups) == 0 {
+			delete(f.joined, k)
+			return
+		}
+		if f.joined == nil {
+			f.joined = map[Key]Joined{}
+		}
+		f.joined[k] = j
+		f.searchSoon()
+	})
+}
+
+// note calls set, which notes a socket of ours, and drops what was found of that socket before: the rings are woken for that.
+func (f *GroupWatcher) note(set func()) {
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	if len(j.Groups) == 0 {
-		delete(f.joined, k)
-		return
+	set()
+	found, isNews := f.current.Load(), false
+	if found != nil && len(found.Shared)+len(found.Ports) > 0 {
+		if rest := found.dropOurs(f.inodes()); rest != found {
+			f.current.Store(rest)
+			f.version.Add(1)
+			isNews = true
+		}
 	}
-	if f.joined == nil {
-		f.joined = map[Key]Joined{}
+	f.mu.Unlock()
+	if isNews {
+		f.config.Wake()
 	}
-	f.joined[k] = j
-	f.searchSoon()
+}
+
+// inodes are those of the sockets of ours. Under the lock.
+func (f *GroupWatcher) inodes() map[uint64]bool {
+	set := make(map[uint64]bool, len(f.joined)+len(f.sends)+len(f.ports))
+	for _, x := range f.joined {
+		set[x.Inode] = true
+	}
+	for _, x := range f.sends {
+		set[x.inode] = true
+	}
+	for _, x := range f.ports {
+		set[x.Inode] = true
+	}
+	return set
 }
 
 // SetGroup is SetJoined for one group of a socket: the number of its descriptors that are members; 0: it has left the group.
@@ -153,13 +216,13 @@ func (f *GroupWatcher) SetGroup(k Key, on host.GroupOn, descriptors int) {
 
 // SetPort sets the port of a socket of ours that other sockets may have too.
 func (f *GroupWatcher) SetPort(k Key, u PortUse) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.ports == nil {
-		f.ports = map[Key]PortUse{}
-	}
-	f.ports[k] = u
-	f.searchSoon()
+	f.note(func() {
+		if f.ports == nil {
+			f.ports = map[Key]PortUse{}
+		}
+		f.ports[k] = u
+		f.searchSoon()
+	})
 }
 
 // RemovePort undoes SetPort.
@@ -184,21 +247,21 @@ func (f *GroupWatcher) searchSoon() {
 // AddSend adds a group that a socket of ours sends to with IP_MULTICAST_LOOP on, so that Received tells whether others receive it. It does not
 // wait for the kernel.
 func (f *GroupWatcher) AddSend(k Key, inode uint64, to GroupFlow) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.sends == nil {
-		f.sends = map[Key]sending{}
-	}
-	s, ok := f.sends[k]
-	if !ok {
-		s = sending{inode, map[GroupFlow]bool{}}
-		f.sends[k] = s
-	}
-	s.flows[to] = true
-	if f.search == nil {
-		f.startSearch(nil) // it opens the kernel's lists itself
-	}
-	f.search.nudge()
+	f.note(func() {
+		if f.sends == nil {
+			f.sends = map[Key]sending{}
+		}
+		s, ok := f.sends[k]
+		if !ok {
+			s = sending{inode, map[GroupFlow]bool{}}
+			f.sends[k] = s
+		}
+		s.flows[to] = true
+		if f.search == nil {
+			f.startSearch(nil) // it opens the kernel's lists itself
+		}
+		f.search.nudge()
+	})
 }
 
 // RemoveSends undoes AddSend for a socket.
@@ -378,9 +441,15 @@ func (f *GroupWatcher) publish(w *search, found *OtherSockets, err error) bool {
 	if f.search != w {
 		return false // another one may look by now
 	}
-	if f.noteUnknown(err); err == nil && !found.equal(f.OtherSockets()) {
-		f.current.Store(found)
-		f.version.Add(1)
+	if f.noteUnknown(err); err == nil {
+		found = found.dropOurs(f.inodes()) // of sockets that were noted since the look began
+		isNews := !found.equal(f.OtherSockets())
+		if isNews || f.current.Load() != nil {
+			f.current.Store(found) // also an equal one: the others may be other sockets by now
+		}
+		if isNews { // after the result: a ring that sees the version reads that result
+			f.version.Add(1)
+		}
 	}
 	return true
 }
@@ -414,26 +483,24 @@ func (f *GroupWatcher) Inexact() string {
 // askKernel compares the kernel's lists of members and of bound sockets with ours: which groups and ports other sockets of the host share with
 // ours, and which groups that ours send to they receive.
 func (f *GroupWatcher) askKernel(files Members) (*OtherSockets, error) {
-	ours, inodes, flows, sends := map[host.GroupOn]int{}, map[uint64]bool{}, []GroupFlow(nil), map[GroupFlow]bool{}
+	ours, flows, sends := map[host.GroupOn]int{}, []GroupFlow(nil), map[GroupFlow]bool{}
 	f.mu.Lock()
+	inodes := f.inodes()
 	for _, h := range f.joined {
-		inodes[h.Inode] = true
 		for g, n := range h.Groups {
 			ours[g] += n
 			flows = append(flows, GroupFlow{g, h.Port})
 		}
 	}
 	for _, s := range f.sends {
-		inodes[s.inode] = true
 		maps.Copy(sends, s.flows)
 	}
 	ports := make([]PortUse, 0, len(f.ports))
 	for _, p := range f.ports {
-		inodes[p.Inode] = true
 		ports = append(ports, p)
 	}
 	f.mu.Unlock()
-	found := &OtherSockets{map[GroupFlow]struct{}{}, map[GroupFlow]bool{}, map[PortUse]struct{}{}}
+	found := &OtherSockets{map[GroupFlow]struct{}{}, map[GroupFlow]bool{}, map[PortUse]struct{}{}, map[GroupFlow][]uint64{}, map[PortUse][]uint64{}}
 	if len(flows)+len(sends)+len(ports) == 0 {
 		return found, nil
 	}
@@ -460,24 +527,31 @@ func (f *GroupWatcher) askKernel(files Members) (*OtherSockets, error) {
 	if err != nil {
 		return nil, err
 	}
-	receives := func(g GroupFlow) bool {
-		return slices.ContainsFunc(bound, func(b host.Bound) bool {
-			return b.Port == g.Port && (b.Local == [4]byte{} || b.Local == g.Group) && (b.Interface == 0 || b.Interface == g.Interface) &&
-				!inodes[b.Inode]
+	others := func(conflicts func(b *host.Bound) bool) (list []uint64) {
+		for i := range bound {
+			if b := &bound[i]; !inodes[b.Inode] && conflicts(b) {
+				list = append(list, b.Inode)
+			}
+		}
+		return list
+	}
+	receivers := func(g GroupFlow) []uint64 {
+		return others(func(b *host.Bound) bool {
+			return b.Port == g.Port && (b.Local == [4]byte{} || b.Local == g.Group) && (b.Interface == 0 || b.Interface == g.Interface)
 		})
 	}
 	for _, p := range ports {
-		if slices.ContainsFunc(bound, func(b host.Bound) bool { return !inodes[b.Inode] && p.conflicts(&b) }) {
-			found.Ports[p] = struct{}{}
+		if list := others(p.conflicts); len(list) > 0 {
+			found.Ports[p], found.portsBy[p] = struct{}{}, list
 		}
 	}
 	for _, g := range flows {
-		if receives(g) {
-			found.Shared[g] = struct{}{}
+		if list := receivers(g); len(list) > 0 {
+			found.Shared[g], found.sharedBy[g] = struct{}{}, list
 		}
 	}
 	for _, g := range joined {
-		found.Received[g] = receives(g)
+		found.Received[g] = len(receivers(g)) > 0
 	}
 	return found, nil
 }

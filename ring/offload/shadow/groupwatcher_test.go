@@ -85,8 +85,8 @@ func (w *stepped) look() {
 	}
 }
 
-// A socket of ours is bound, and joins, some time before its owner says so: an owner can be displaced for longer than the watcher waits before it
-// asks a second time. What was found is dropped when the owner has said it, whether it was published by then or is about to be.
+// A socket of ours is bound, and joins, some time before its owner says so: an owner can be displaced for longer than the watcher waits before
+// it asks a second time. What was found is dropped when the owner has said it, whether it was published by then or is about to be.
 func TestSocketOfOursThatIsNotedLate(t *testing.T) {
 	on := host.GroupOn{Group: [4]byte{239, 1, 1, 1}, Interface: 2}
 	flow := GroupFlow{on, 7000}
