@@ -117,3 +117,22 @@ func TestSocketsOfAnOffloadedPollerLeftToTheKernel(t *testing.T) {
 	w.ErrorIs(err, ring.ErrNotSupported)
 	w.close(s)
 }
+
+// A socket on any address receives the broadcasts of its subnet and those to all, by the kernel on each kind of ring.
+func TestBroadcastsToAnyAddress(t *testing.T) {
+	onEachCable(t, func(w *cabled, offloaded bool) {
+		s := w.udp(netip.AddrPortFrom(netip.IPv4Unspecified(), 7408))
+		peer := w.broadcaster(7409)
+		for range 3 {
+			for _, to := range []string{"10.0.0.255:7408", "255.255.255.255:7408"} {
+				_, err := peer.WriteToUDPAddrPort([]byte(to), netip.MustParseAddrPort(to))
+				w.NoError(err)
+				c := w.event(s, xtreme.EventPacket)
+				w.Equal(to, string(c.Packet.Bytes()))
+				w.Equal(offloaded, c.ViaKernel)
+				w.NoError(c.Packet.Release())
+			}
+		}
+		w.close(s)
+	})
+}
