@@ -463,7 +463,6 @@ func (v *victim) between(from, x, to time.Time) {
 
 // The steering program is taken off the interface by somebody else.
 func TestWhyProgramDisplaced(t *testing.T) {
-	long(t)
 	v := newVictim(t, conf.RingOffload, xtreme.UDPConfig{})
 	l, err := netlink.LinkByName(v.net.Device(0))
 	v.NoError(err)
@@ -482,8 +481,13 @@ func TestWhyProgramDisplaced(t *testing.T) {
 		}
 	}
 	v.True(detached)
+	off := time.Now()
 	v.flow(300 * time.Millisecond)
 	noted := time.Now()
+	e := v.reader().Events()
+	i := slices.IndexFunc(e, func(e stats.Event) bool { return e.Kind == stats.EventLink.String() && e.Code == "link.detached" })
+	v.GreaterOrEqual(i, 0, "it is noticed at once: %+v", e)
+	v.WithinDuration(off, e[i].Time, 150*time.Millisecond)
 	list := v.why(at)
 	var found bool
 	for _, f := range list {
