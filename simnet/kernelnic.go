@@ -244,6 +244,9 @@ func (d *kdevice) matches(source, target netip.AddrPort) bool {
 }
 
 // OpenGuard opens none: no TCP is carried there.
+// OnLost does nothing: rings find out when they check.
+func (d *kdevice) OnLost(func()) {}
+
 func (d *kdevice) OpenGuard() (nic.Guard, error) { return nil, nil }
 func (d *kdevice) Pass(link.Flow) error          { return nil } // its kernel has no connections
 func (d *kdevice) StopPassing(link.Flow) error   { return nil }

@@ -2,6 +2,7 @@ package xtreme_test
 
 import (
 	"path/filepath"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -65,7 +66,12 @@ func TestPublishedFeed(t *testing.T) {
 				n["last_sequence"]}, want.name)
 	}
 	w.Zero(testnet.LeastAllocs(100, func() { p.Store(c) }))
+	s := w.udp(w.at(0))
+	p.SetSocket(1, s)
+	w.Equal(map[string]string{"feed": "itch", "line": "B@eth1", "socket": strconv.Itoa(s.ID())}, r.Blocks(stats.Lines)[1].Info)
+	w.NotContains(r.Blocks(stats.Lines)[0].Info, "socket")
 	p.Close()
+	p.SetSocket(1, s) // and does nothing
 	w.Empty(r.Blocks(stats.Feeds))
 	w.Empty(r.Blocks(stats.Lines))
 	w.EqualValues(5, r.Closed(stats.Feeds).Totals["delivered_messages"])

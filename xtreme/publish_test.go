@@ -478,6 +478,20 @@ func TestProgramsNoteEvents(t *testing.T) {
 	w.Zero(testnet.LeastAllocs(100, func() { w.engine.Note(xtreme.NoteRecovery, 1, "line B") }))
 }
 
+// A gap in a feed has its feed and its times in the journal. It begins so long before its end as as many messages took in front of it, and not
+// before the last packet in front of it; where that is not known, with this packet.
+func TestProgramsNoteGaps(t *testing.T) {
+	w, r := published(t, conf.RingEpoll)
+	for _, c := range []struct{ took, latest int64 }{{30, 970}, {300, 900}, {0, 900}} {
+		w.engine.NoteGap(&xtreme.FeedGap{Feed: "deep", Messages: 3, Text: "deep 1-3 missing", Before: 900, Behind: 1000, Took: c.took})
+		e := r.Events()
+		i := slices.IndexFunc(e, func(e stats.Event) bool { return e.Kind == "feed_gap" && e.Latest.UnixNano() == c.latest })
+		w.GreaterOrEqual(i, 0, "%+v", e)
+		w.Equal([]any{uint64(3), "deep", "deep 1-3 missing", int64(900), int64(1000)},
+			[]any{e[i].Count, e[i].Name, e[i].Text, e[i].Earliest.UnixNano(), e[i].End.UnixNano()})
+	}
+}
+
 // xtstat's -l and -D change a log that the settings have opened. A logger that code gives, or slog.Default, is the program's: it is an error.
 func TestLogLevelOfALoggerOfTheProgram(t *testing.T) {
 	for name, change := range map[string]func(*conf.Settings){

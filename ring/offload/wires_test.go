@@ -198,6 +198,7 @@ func (d *wireDevice) RemoveAddr(a netip.Addr, vlan uint16) error {
 	return nil
 }
 
+func (d *wireDevice) OnLost(func())                              {}
 func (d *wireDevice) OpenGuard() (nic.Guard, error)              { return nil, nil }
 func (d *wireDevice) Pass(link.Flow) error                       { return nil }
 func (d *wireDevice) StopPassing(link.Flow) error                { return nil }

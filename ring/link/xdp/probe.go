@@ -8,14 +8,16 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/link"
 )
 
-// The kernel tells nobody that a program was taken off an interface, and asking takes the lock of its configuration. So one goroutine of the
-// process asks for all programs, and Check reports what it found last: a ring's Poll never waits for that lock.
+// The kernel tells nobody that a program was taken off an interface: of a bpf link it sends no RTM_NEWLINK, neither when it is attached nor
+// when it is detached (6.18, generic and native). Asking takes the lock of its configuration. So one goroutine of the process asks for all
+// programs, and Check reports what it found last: a ring's Poll never waits for that lock.
 //
-//	prober   asks for each attached program, every probeEvery ──► Program.lost
+//	prober   asks for each attached program, every probeEvery ──► Program.lost ──► Program.OnLost
 //	Check    reads it
 
-// probeEvery is how long a lost program may go unnoticed here. Those who check do so as often again, so a loss is known within a second.
-const probeEvery = 500 * time.Millisecond
+// probeEvery is how long a lost program may go unnoticed: as long as changes of interfaces, so that the journal has both in their order. An
+// answer takes 1.4 µs.
+const probeEvery = 10 * time.Millisecond
 
 type prober struct {
 	mu       sync.Mutex
@@ -91,7 +93,10 @@ func (p *Program) probe() {
 	}
 	if err == nil {
 		p.lost.Store(nil)
-	} else {
-		p.lost.Store(&err)
+		return
+	}
+	was := p.lost.Swap(&err)
+	if do := p.onLost.Load(); was == nil && do != nil {
+		(*do)()
 	}
 }

@@ -36,6 +36,8 @@ type Program struct {
 	index int                   // of the interface that it is on
 	lost  atomic.Pointer[error] // what the prober found: nil while it is there
 
+	onLost atomic.Pointer[func()] // see OnLost
+
 	linkMu sync.Mutex // may be held while the kernel is asked; before mu, if both
 	link   bpflink.Link
 
@@ -163,6 +165,9 @@ func (p *Program) Check() error {
 	}
 	return nil
 }
+
+// OnLost has f called when Check begins to return an error, by the goroutine that finds that out. It must not wait.
+func (p *Program) OnLost(f func()) { p.onLost.Store(&f) }
 
 // Claim takes the flow's packets from the kernel, from the next packet on. A flow may be claimed several times; as many releases end
 // it. Errors: ErrFull, and arguments that cannot be, by name.

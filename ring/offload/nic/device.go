@@ -33,6 +33,9 @@ type Device interface {
 	Path() link.Path
 	// Check is that of its links: whether frames are still steered.
 	Check() error
+	// OnLost has f called, on any goroutine, when Check begins to return an error. A device that cannot tell does not: rings check it in any
+	// case.
+	OnLost(f func())
 	Counters(dst []link.Counter) []link.Counter
 	Close() error
 }
@@ -75,6 +78,8 @@ func (d xdpDevice) RemoveAddr(a netip.Addr, vlan uint16) error {
 }
 
 func (d xdpDevice) Check() error { return d.Program().Check() }
+
+func (d xdpDevice) OnLost(f func()) { d.Program().OnLost(f) }
 
 // OpenGuard puts a guard behind the steering program.
 func (d xdpDevice) OpenGuard() (Guard, error) {

@@ -185,6 +185,8 @@ func (d *fakeDevice) StopPassing(f link.Flow) error {
 	return nil
 }
 
+func (d *fakeDevice) OnLost(func()) {}
+
 func (d *fakeDevice) OpenGuard() (Guard, error) { return d.w.openGuard(d.info) }
 
 func (d *fakeDevice) AddAddr(netip.Addr, uint16) error    { return nil }

@@ -121,6 +121,7 @@ func (n *nic) install(dev Device, g guarding, early, passed []link.Flow) error {
 	}
 	n.unguarded = g.refused
 	n.watchGuard()
+	dev.OnLost(func() { n.table.version.Add(1) }) // the rings check it with their next Poll
 	n.serial++
 	n.ifIndex = dev.Info().Index
 	n.failed, n.backoff, n.retryAt = nil, 0, 0

@@ -22,7 +22,7 @@ import (
 // The lock is never held during a call that waits for the kernel's configuration lock: polled rings take it.
 type Table struct {
 	config  TableConfig
-	version atomic.Uint64 // moves when a queue has become idle, or is served again
+	version atomic.Uint64 // moves when a queue has become idle, or is served again, and when a device is lost
 	// unpassed counts connections of the kernel on claimed ports for which a steering program had no room.
 	unpassed atomic.Uint64
 	running  sync.WaitGroup // goroutines of interfaces: those that watch guards and those that sweep passed connections
