@@ -232,8 +232,8 @@ var stackParameters = []Parameter{
 		"an offloaded ring checks the checksums of UDP and of our own TCP in software, as SX_CHECKSUM says; the kernel checks those of what it "+
 			"delivers"),
 	Parameter{Name: "VMA_UDP_3T_RULES", Title: "UDP 3T rules", Field: "Offload.ThreeTuple", VMA: "1", State: Works,
-		Effect: "which datagrams to the address and port of a connected socket an offloaded ring takes from an interface: 1 all, of which those " +
-			"that are not of its peer are dropped (udp.foreign_peer); 0 its peer's, and the kernel gets the others. Of a group both take all " +
+		Effect: "which datagrams to the address and port of a connected socket an offloaded ring takes from an interface: 1 all, and it " +
+			"drops those that are for none of its sockets (udp.foreign_peer); 0 its peer's, and the kernel gets the others. Of a group both take all " +
 			"that the membership is for; fragments are the kernel's with both",
 		access: toggle(func(s *Settings) *bool { return &s.Offload.ThreeTuple }, false)}.on(RingOffload).as("0"),
 	inert("VMA_ETH_MC_L2_ONLY_RULES", "ETH MC L2 only rules", "0", yesOrNo, NotApplicable,

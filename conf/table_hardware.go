@@ -85,7 +85,7 @@ var libraryParameters = []Parameter{
 	inert("VMA_HANDLE_SIGINTR", "SigIntr Ctrl-C Handle", "0", yesOrNo, NotApplicable, "the library handles no signals"),
 	inert("VMA_HANDLE_SIGSEGV", "SegFault Backtrace", "0", yesOrNo, NotApplicable,
 		"the Go runtime prints stacks when a program fails (GOTRACEBACK)"),
-	inert("VMA_FORK", "fork() support", "1", yesOrNo, NotApplicable, "the library opens its descriptors close-on-exec"),
+	inert("VMA_FORK", "fork() support", "1", yesOrNo, NotApplicable, "a Go program forks to run another one, and the library's descriptors are close-on-exec"),
 	inert("VMA_VMAD_NOTIFY_DIR", "VMAD output directory", "/tmp/vma", anyText, NotApplicable,
 		"no daemon is told of connections: the kernel ends its own, and what our own TCP needs is in /run/socketxtreme/flows"),
 }
