@@ -50,7 +50,8 @@ var ringParameters = []Parameter{
 		access: zeroOr(func(s *Settings) *int { return &s.Offload.Gather }, 2, 512)}.on(RingOffload).as("0"),
 	Parameter{Name: "SX_CAPTURE", Title: "Capture of offloaded frames", Field: "Offload.Capture", State: Works,
 		Effect: "a file for the frames that offloaded rings receive and send, as pcapng; the first %d in its name is the process id; empty: " +
-			"none. It is made or emptied when an engine is made, whatever the rings of its pollers",
+			"none. It is made or emptied when an engine is made, whatever the rings of its pollers; another engine with the same file captures " +
+			"nothing meanwhile, which is a warning",
 		access: text(func(s *Settings) *string { return &s.Offload.Capture }, "the name of a file", anything)}.on(RingOffload).as(""),
 	Parameter{Name: "SX_CAPTURE_SNAP", Title: "Captured bytes of a frame", Field: "Offload.CaptureSnap", State: Works,
 		Effect: "how many bytes of each frame are captured; 0: all",

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -133,6 +134,19 @@ func TestACaptureThatNobodyReads(t *testing.T) {
 		case <-time.After(patience):
 			t.Fatal("Close waits for a reader that does not read")
 		}
+	}
+}
+
+// One engine at a time writes a file: another one says that it captures nothing.
+func TestOneEngineCapturesIntoAFile(t *testing.T) {
+	var log bytes.Buffer
+	s := conf.Default()
+	s.Offload.Capture, s.Logger = filepath.Join(t.TempDir(), "capture"), slog.New(slog.NewTextHandler(&log, nil))
+	for _, want := range []int{0, 1} {
+		e, err := xtreme.New(s)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, e.Close()) }()
+		require.Equal(t, want, strings.Count(log.String(), "nothing is captured"), log.String())
 	}
 }
 

@@ -1,9 +1,15 @@
 package xtreme_test
 
 import (
+	"errors"
+	"net/netip"
 	"testing"
 
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
 	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
@@ -58,6 +64,29 @@ func TestXDPModeBySetting(t *testing.T) {
 		c := x.event(s, xtreme.EventPacket)
 		w.False(c.ViaKernel, "%q", mode)
 		w.NoError(c.Packet.Release())
+		x.close(s)
+	}
+}
+
+// An interface whose driver refuses the program, as a bridge does, is not opened where native is asked for; auto has it behind.
+func TestNativeWhereTheDriverRefusesIt(t *testing.T) {
+	for mode, want := range map[conf.XDPMode]string{conf.XDPNative: "kernel", conf.XDPAuto: "bypass"} {
+		w := newCabled(t)
+		bridge := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "br9"}}
+		if err := netlink.LinkAdd(bridge); errors.Is(err, unix.EOPNOTSUPP) {
+			testnet.Missing(t, "bridge", err)
+		} else {
+			w.NoError(err)
+		}
+		w.NoError(netlink.LinkSetUp(bridge))
+		address, err := netlink.ParseAddr("10.99.0.1/24")
+		w.NoError(err)
+		w.NoError(netlink.AddrAdd(bridge, address))
+		w.engine = w.newEngine(func(s *conf.Settings) { s.Offload.Mode = mode })
+		x := w.other(w.newPoller("mode"))
+		s := x.udp(netip.MustParseAddrPort("10.99.0.1:0"))
+		w.Equal(want, s.Path().Tier, s.Path().Explain())
+		w.Equal(mode == conf.XDPNative, has(s.Path(), "xdp.no_native"), s.Path().Explain())
 		x.close(s)
 	}
 }

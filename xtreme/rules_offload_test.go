@@ -57,6 +57,28 @@ func TestARuleKeepsASocketFromOffload(t *testing.T) {
 	}
 }
 
+// Adopting asks for a connection of the kernel what connecting asks, and nothing for one of our own TCP that AcceptTo took.
+func TestRulesOfAdoptedConnections(t *testing.T) {
+	w := newTCPCabled(t, unchanged)
+	w.NoError(w.engine.AddRule("use os tcp_client *:*", true))
+	adopted := func(at netip.AddrPort, dial func(to netip.AddrPort)) *xtreme.Socket {
+		taken := -1
+		l, err := w.poller.ListenTCP(at, xtreme.ListenConfig{AcceptTo: func(fd int, _ netip.AddrPort) bool { taken = fd; return true }})
+		w.NoError(err)
+		dial(l.LocalAddr())
+		w.until("it was taken", func() bool { return taken >= 0 })
+		s, err := w.poller.Adopt(taken, xtreme.AdoptConfig{})
+		w.NoError(err)
+		return s
+	}
+	own := adopted(w.at(0), func(to netip.AddrPort) { w.dialFromPeer(w.world, to) })
+	w.Equal("bypass", own.Path().Tier, own.Path())
+	kernel := adopted(loopback, func(to netip.AddrPort) { w.dial(to) })
+	w.Equal("kernel", kernel.Path().Tier)
+	w.True(hasRule(kernel, "rule.os"), kernel.Path())
+	w.False(hasRule(own, "rule.os"), own.Path())
+}
+
 // A rule that wants a socket offloaded is met on such a poller, and does not change what it gets.
 func TestARuleForOffloadIsMet(t *testing.T) {
 	w := newCabled(t)

@@ -156,6 +156,9 @@ func TestRulesAreAskedByRole(t *testing.T) {
 			{"udp destination, connect in steps", "use os udp_sender *:53", inSteps(connect), true},
 			{"udp destination, connect after bind", "use os udp_sender *:53", inSteps(bind, connect), false},
 			{"udp destination of a datagram", "use os udp_sender *:53", inSteps(bind, send), false},
+			{"first send, which binds", "use os udp_receiver *:*", inSteps(send), true},
+			{"destination of a first send", "use os udp_sender *:53", inSteps(send), false},
+			{"any of its roles", "use sx udp_connect *:53\nuse os udp_sender *:53", connected, true},
 			{"join before bind", "use os udp_receiver 239.0.0.0/8:*", inSteps(join, bind), true},
 			{"join after bind", "use os udp_receiver 239.0.0.0/8:*", inSteps(bind, join), false},
 			{"first match", "use vma udp_connect 127.0.0.9:53\nuse os udp_connect *:53", connected, false},
@@ -307,6 +310,17 @@ func TestExceptionHandling(t *testing.T) {
 			w.False(hasRule(u, "rule.unmet"))
 			w.close(u)
 		}
+	})
+}
+
+// A rule that takes either stack is followed on each kind of ring.
+func TestARuleForEitherStackIsFollowed(t *testing.T) {
+	onEach(t, func(t *testing.T, _ conf.RingKind) {
+		w := ruled(t, "use * tcp_server *:*\n", func(s *conf.Settings) { s.ExceptionHandling = 2 })
+		l := w.listen()
+		w.False(hasRule(l, "rule.unmet"), l.Path())
+		w.False(hasRule(l, "rule.os"), l.Path())
+		w.close(l)
 	})
 }
 
