@@ -1,6 +1,9 @@
 package xtreme_test
 
 import (
+	"errors"
+	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -166,45 +169,112 @@ func (w *cabled) setRoute(mtu, advMSS int) {
 		LinkIndex: l.Attrs().Index, Scope: netlink.SCOPE_LINK, Src: w.net.Local(0).AsSlice(), Protocol: unix.RTPROT_KERNEL, MTU: mtu, AdvMSS: advMSS}))
 }
 
-// A listener that is tied to an interface answers by it, though the routing table prefers another one, and announces the MSS of the route there.
-func TestListenerAnswersByItsDevice(t *testing.T) {
-	far := netip.MustParseAddr("198.51.100.1")
-	w := newTCPCabled(t, unchanged, testnet.Pair{}, testnet.Pair{})
+// tied is a listener that is tied to an interface, and a peer to which the routing table prefers another one.
+type tied struct {
+	*cabled
+	listener *xtreme.Socket
+	before   uint64 // frames that had left by the preferred one
+}
+
+// tiedAdvMSS is that of the route by the listener's interface.
+const tiedAdvMSS = 700
+
+var farAddr = netip.MustParseAddr("198.51.100.1")
+
+func newTied(t *testing.T) *tied {
+	w := &tied{cabled: newTCPCabled(t, unchanged, testnet.Pair{}, testnet.Pair{})}
 	w.net.InPeer(func() {
 		lo, err := netlink.LinkByName("lo")
 		w.NoError(err)
-		w.NoError(netlink.AddrAdd(lo, &netlink.Addr{IPNet: &net.IPNet{IP: far.AsSlice(), Mask: net.CIDRMask(32, 32)}}))
+		w.NoError(netlink.AddrAdd(lo, &netlink.Addr{IPNet: &net.IPNet{IP: farAddr.AsSlice(), Mask: net.CIDRMask(32, 32)}}))
 	})
-	const advMSS = 700
-	for pair, r := range []netlink.Route{{Priority: 1}, {Priority: 2, AdvMSS: advMSS}} {
+	for pair, r := range []netlink.Route{{Priority: 1}, {Priority: 2, AdvMSS: tiedAdvMSS}} {
 		l, err := netlink.LinkByName(w.net.Device(pair))
 		w.NoError(err)
 		r.LinkIndex, r.Gw = l.Attrs().Index, w.net.Peer(pair).AsSlice()
-		r.Dst = &net.IPNet{IP: far.AsSlice(), Mask: net.CIDRMask(32, 32)}
+		r.Dst = &net.IPNet{IP: farAddr.AsSlice(), Mask: net.CIDRMask(32, 32)}
 		w.NoError(netlink.RouteAdd(&r))
 	}
 	w.udp(w.at(0)) // the preferred interface is a link of the ring too
+	w.listen()
+	w.before = w.byTheOther()
+	return w
+}
+
+func (w *tied) listen() {
 	c := xtreme.ListenConfig{IPConfig: xtreme.IPConfig{BindToDevice: w.net.Device(1)}}
-	l, err := w.poller.ListenTCP(w.at(1), c)
+	var err error
+	w.listener, err = w.poller.ListenTCP(w.at(1), c)
 	w.NoError(err)
-	before := counter(l.Ring(), w.net.Device(0)+".tx_frames")
+}
+
+// byTheOther is how many frames have left by the interface that the routing table prefers.
+func (w *tied) byTheOther() uint64 { return counter(w.listener.Ring(), w.net.Device(0)+"/0.tx_frames") }
+
+func (w *tied) dial() *net.TCPConn {
+	w.t.Helper()
 	var peer net.Conn
 	w.beside(func() (err error) {
 		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
 		if err = w.net.EnterPeer(); err == nil {
-			from := net.Dialer{Timeout: patience, LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(far, 0))}
-			peer, err = from.Dial("tcp4", l.LocalAddr().String())
+			from := net.Dialer{Timeout: patience, LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(farAddr, 0))}
+			peer, err = from.Dial("tcp4", w.listener.LocalAddr().String())
 		}
 		return err
 	})
-	t.Cleanup(func() { _ = peer.Close() })
+	w.t.Cleanup(func() { _ = peer.Close() })
 	w.NoError(peer.SetDeadline(time.Now().Add(3 * patience)))
-	child := w.accept(l)
+	return peer.(*net.TCPConn)
+}
+
+// A listener that is tied to an interface answers by it, though the routing table prefers another one, and announces the MSS of the route there.
+func TestListenerAnswersByItsDevice(t *testing.T) {
+	w := newTied(t)
+	peer := w.dial()
+	child := w.accept(w.listener)
 	w.Equal("bypass", child.Path().Tier, child.Path().Explain())
 	const timestamps = 12
-	w.EqualValues(advMSS-timestamps, w.info(peer.(*net.TCPConn)).Snd_mss)
+	w.EqualValues(tiedAdvMSS-timestamps, w.info(peer).Snd_mss)
 	w.echo(child, peer, 3)
-	w.Equal(before, counter(l.Ring(), w.net.Device(0)+".tx_frames"))
+	w.Equal(w.before, w.byTheOther())
+}
+
+// What leaves for a connection that is tied to an interface when its record is gone, or there is none: resets and the acknowledgement of
+// TIME-WAIT leave by that interface too.
+func TestConnectionEndsByItsDevice(t *testing.T) {
+	w := newTied(t)
+	isReset := func(peer *net.TCPConn) {
+		t.Helper()
+		w.beside(func() error {
+			if _, err := peer.Read(make([]byte, 1)); !errors.Is(err, unix.ECONNRESET) {
+				return fmt.Errorf("no reset: %w", err)
+			}
+			return nil
+		})
+		w.Equal(w.before, w.byTheOther())
+	}
+	peer := w.dial()
+	w.NoError(w.accept(w.listener).Abort())
+	isReset(peer)
+
+	peer = w.dial()
+	w.NoError(w.accept(w.listener).Close())
+	w.beside(func() error {
+		_, err := peer.Read(make([]byte, 1))
+		if !errors.Is(err, io.EOF) {
+			return fmt.Errorf("no end: %w", err)
+		}
+		return peer.Close()
+	})
+	w.until("TIME-WAIT", func() bool { return counter(w.listener.Ring(), "tcp.time_wait") > 0 })
+	w.poll()
+	w.Equal(w.before, w.byTheOther())
+
+	w.NoError(w.listener.Suspend()) // a child that nobody has accepted
+	peer = w.dial()
+	w.poll()
+	w.NoError(w.listener.Close())
+	isReset(peer)
 }
 
 // VMA_TCP_TIMESTAMP_OPTION: 0 refuses timestamps, 1 has them, 2 is what the kernel's setting was when the ring was made; on accepted connections
