@@ -208,8 +208,9 @@ func (q *halfOpens) next(t *Table, s *Segment) bool {
 // putSynAck writes the SYN and ACK of a half-open record, with the options that were agreed on. Its window is not scaled (RFC 7323 section 2.2).
 func (t *Table) putSynAck(h *halfOpen, s *Segment) {
 	settings := &t.settings[t.listeners[h.listener-1].settings].s
-	*s = Segment{Local: h.local, Remote: h.remote, Seq: h.iss, Ack: h.irs + 1, Flags: wire.TCPSyn | wire.TCPAck, Conn: NoID, From: h.listener,
-		TTL: settings.TTL, TOS: settings.TOS, MayFrag: !settings.PathMTU, Window: uint16(min(settings.ReceiveBuffer, 0xffff))}
+	*s = Segment{Local: h.local, Remote: h.remote, Seq: h.iss, Ack: h.irs + 1, Flags: wire.TCPSyn | wire.TCPAck, Conn: NoID,
+		User: t.listeners[h.listener-1].user, TTL: settings.TTL, TOS: settings.TOS, MayFrag: !settings.PathMTU,
+		Window: uint16(min(settings.ReceiveBuffer, 0xffff))}
 	o := &s.Options
 	o.Has, o.MSS = wire.TCPHasMSS, offeredMSS(settings, h.mtu, h.advMSS)
 	if h.flags&handshakeSACK != 0 {
@@ -335,7 +336,7 @@ func (t *Table) answerHalfOpen(h *halfOpen) {
 	h.answered = t.now
 	t.stats.Challenges++
 	settings := &t.settings[t.listeners[h.listener-1].settings].s
-	s := Segment{Local: h.local, Remote: h.remote, Seq: h.iss + 1, Ack: h.irs + 1, Flags: wire.TCPAck, From: h.listener,
+	s := Segment{Local: h.local, Remote: h.remote, Seq: h.iss + 1, Ack: h.irs + 1, Flags: wire.TCPAck, User: t.listeners[h.listener-1].user,
 		TTL: settings.TTL, TOS: settings.TOS,
 		Window: uint16(min(settings.ReceiveBuffer, 0xffff) >> h.windowShift(settings))}
 	if h.flags&handshakeTS != 0 {
@@ -359,7 +360,7 @@ func (t *Table) accept(h *halfOpen, s *Segment) (kept bool, d wire.Drop) {
 	t.settings[l.settings].uses++
 	id, c := t.open(h.local, h.remote, l.settings)
 	settings := t.settingsOf(c)
-	c.listener = h.listener
+	c.listener, c.user = h.listener, l.user
 	l.waiting++
 	c.flags |= flagPassive
 	c.una, c.nxt, c.end = h.iss+1, h.iss+1, h.iss+1

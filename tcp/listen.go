@@ -12,6 +12,7 @@ type ListenConfig struct {
 	// sends it again.
 	Backlog  int
 	Settings Settings // of the children
+	User     uint64   // of the segments that answer before there is a child, and of children until Take
 }
 
 type listener struct {
@@ -21,6 +22,7 @@ type listener struct {
 	halfOpen int // records of its handshakes
 	settings uint32
 	open     bool
+	user     uint64
 
 	second   int64 // in which synsLeft SYNs may still be answered, with Config.SynRate
 	synsLeft int
@@ -46,7 +48,7 @@ func (t *Table) Listen(c ListenConfig) (ListenerID, error) {
 	if t.listenersAt[c.Local] != 0 {
 		return 0, ErrInUse
 	}
-	l := listener{local: c.Local, backlog: max(c.Backlog, 1), settings: t.intern(c.Settings), open: true}
+	l := listener{local: c.Local, backlog: max(c.Backlog, 1), settings: t.intern(c.Settings), open: true, user: c.User}
 	var id ListenerID
 	if n := len(t.freeListeners); n > 0 {
 		id, t.freeListeners = t.freeListeners[n-1], t.freeListeners[:n-1]

@@ -93,7 +93,7 @@ func offeredMSS(s *Settings, mtu, advMSS uint16) uint16 {
 // putSyn writes the SYN of an active open, or the SYN and ACK of a simultaneous one.
 func (t *Table) putSyn(id ID, c *conn, s *Segment) {
 	settings := t.settingsOf(c)
-	*s = Segment{Local: c.local, Remote: c.remote, Seq: c.una, Flags: wire.TCPSyn, Conn: id, TTL: settings.TTL, TOS: settings.TOS,
+	*s = Segment{Local: c.local, Remote: c.remote, Seq: c.una, Flags: wire.TCPSyn, Conn: id, User: c.user, TTL: settings.TTL, TOS: settings.TOS,
 		MayFrag: !settings.PathMTU}
 	s.Window = uint16(min(settings.ReceiveBuffer, 0xffff)) // not scaled: RFC 7323 section 2.2
 	o := &s.Options

@@ -485,7 +485,7 @@ func TestOfferedMSSFollowsThePath(t *testing.T) {
 			s.listen()
 			s.in("S 0:0 mss 9000")
 			require.Equal(t, c.want, s.last().Options.MSS)
-			require.Equal(t, ListenerID(1), s.last().From)
+			require.EqualValues(t, 9, s.last().User)
 			s.in(". 1:1 ack 1")
 			info, ok := s.table.Info(s.id)
 			require.True(t, ok)

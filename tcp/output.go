@@ -74,7 +74,7 @@ func (t *Table) put(id ID, c *conn, s *Segment, flags wire.TCPFlags, seq Seq, p 
 // may have less: see minPathMTU.
 func (t *Table) fill(id ID, c *conn, s *Segment, flags wire.TCPFlags, seq Seq, p Payload) {
 	settings := t.settingsOf(c)
-	*s = Segment{Local: c.local, Remote: c.remote, Seq: seq, Ack: c.rcvNxt, Flags: flags, Payload: p, Conn: id,
+	*s = Segment{Local: c.local, Remote: c.remote, Seq: seq, Ack: c.rcvNxt, Flags: flags, Payload: p, Conn: id, User: c.user,
 		TTL: settings.TTL, TOS: settings.TOS, MayFrag: !settings.PathMTU || c.pathMTU <= minPathMTU}
 	if c.has(flagTS) {
 		s.Options.Has = wire.TCPHasTimestamps

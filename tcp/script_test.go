@@ -108,7 +108,7 @@ func (s *script) dial() {
 }
 
 func (s *script) listen() {
-	id, err := s.table.Listen(ListenConfig{Local: Endpoint{Port: us1.Port}, Backlog: 1, Settings: s.settings})
+	id, err := s.table.Listen(ListenConfig{Local: Endpoint{Port: us1.Port}, Backlog: 1, Settings: s.settings, User: 9})
 	s.NoError(err)
 	s.listener = id
 }

@@ -66,12 +66,12 @@ type Segment struct {
 
 	// Of segments to send:
 
-	Conn    ID         // NoID: of no connection
-	From    ListenerID // of a segment without a connection: the listener that answers; 0: none
-	TTL     uint8      // of the connection's settings
-	TOS     uint8      // without the ECN bits
-	Again   bool       // the payload was sent before: a link may still hold the frame that it lies in, which must not be rewritten then
-	MayFrag bool       // the don't fragment bit is to be clear
+	Conn    ID     // NoID: of no connection, or of one that has no record any more
+	User    uint64 // what Connect, Take, Import or the listener was given; of no connection and no listener 0
+	TTL     uint8  // of the connection's settings
+	TOS     uint8  // without the ECN bits
+	Again   bool   // the payload was sent before: a link may still hold the frame that it lies in, which must not be rewritten then
+	MayFrag bool   // the don't fragment bit is to be clear
 }
 
 // span is how many sequence numbers the segment takes: a SYN and a FIN take one each (RFC 9293 section 3.4).

@@ -256,7 +256,8 @@ func (t *Table) giveUp(id ID, c *conn, why Reason) bool {
 // sendReset queues a reset for the peer of a connection.
 func (t *Table) sendReset(c *conn) {
 	settings := t.settingsOf(c)
-	t.sendControl(Segment{Local: c.local, Remote: c.remote, Seq: c.nxt, Ack: c.rcvNxt, Flags: wireRstAck, TTL: settings.TTL, TOS: settings.TOS})
+	t.sendControl(Segment{Local: c.local, Remote: c.remote, Seq: c.nxt, Ack: c.rcvNxt, Flags: wireRstAck, User: c.user,
+		TTL: settings.TTL, TOS: settings.TOS})
 }
 
 // armLife sets lifeAt: the end of FIN-WAIT-2 or of the linger time where the application has closed the connection (flagOrphan), else the next

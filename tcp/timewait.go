@@ -10,6 +10,7 @@ type timeWait struct {
 	local, remote      Endpoint
 	sndNxt, rcvNxt     Seq
 	tsRecent, tsOffset uint32
+	user               uint64
 	window             uint16
 	ts, live           bool
 	due                clock.Time
@@ -28,7 +29,7 @@ type timeWaits struct {
 // enterTimeWait is the orderly end on the side that closed first: RFC 9293 MUST-13. The addresses go to a small record; the connection's stays
 // only until the application closes it.
 func (t *Table) enterTimeWait(id ID, c *conn) {
-	w := timeWait{local: c.local, remote: c.remote, sndNxt: c.nxt, rcvNxt: c.rcvNxt, tsRecent: c.tsRecent, tsOffset: c.tsOffset,
+	w := timeWait{local: c.local, remote: c.remote, sndNxt: c.nxt, rcvNxt: c.rcvNxt, tsRecent: c.tsRecent, tsOffset: c.tsOffset, user: c.user,
 		ts: c.has(flagTS), live: true, window: c.offered()}
 	acknowledge := c.has(flagAckNow)
 	c.become(TimeWait)
@@ -191,7 +192,7 @@ func (t *Table) challengeTimeWait(w *timeWait) {
 
 // answerTimeWait sends the acknowledgement of all that the peer has sent.
 func (t *Table) answerTimeWait(w *timeWait) {
-	s := Segment{Local: w.local, Remote: w.remote, Seq: w.sndNxt, Ack: w.rcvNxt, Flags: wire.TCPAck, Window: w.window}
+	s := Segment{Local: w.local, Remote: w.remote, Seq: w.sndNxt, Ack: w.rcvNxt, Flags: wire.TCPAck, User: w.user, Window: w.window}
 	if w.ts {
 		s.Options.Has = wire.TCPHasTimestamps
 		s.Options.TSValue, s.Options.TSEcho = timestamp(t.now)+w.tsOffset, w.tsRecent

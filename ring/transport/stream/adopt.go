@@ -100,7 +100,7 @@ func (t *Transport) importParcel(number ring.Conn, p *parcel) (tcp.ID, error) {
 		t.transit.cancel(p)
 		return 0, err
 	}
-	id, err := t.table.ImportChild(now, &p.child, 0)
+	id, err := t.table.ImportChild(now, &p.child, userOf(p.device))
 	if err != nil {
 		t.dropHold(held)
 		t.transit.cancel(p)
@@ -160,7 +160,7 @@ func (t *Transport) resetRefused() {
 	t.transit.mu.Unlock()
 	t.takeEvents()
 	for _, p := range list {
-		if id, err := t.table.ImportChild(t.now(), &p.child, 0); err == nil {
+		if id, err := t.table.ImportChild(t.now(), &p.child, userOf(p.device)); err == nil {
 			t.newRecord(id).flags |= isClosed // the event of its end looks for one
 			t.table.Abort(t.now(), id)
 		} else {

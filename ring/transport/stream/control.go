@@ -95,7 +95,7 @@ func (t *Transport) Listen(s *ring.Socket, backlog int) (netip.AddrPort, error) 
 		return local, syscall.EAFNOSUPPORT
 	}
 	l := &listener{socket: ring.RefOf(s), settings: t.settingsOf(s), device: int32(s.Device()), first: none, last: none}
-	if l.id, err = t.table.Listen(tcp.ListenConfig{Local: e, Backlog: backlog, Settings: l.settings}); err != nil {
+	if l.id, err = t.table.Listen(tcp.ListenConfig{Local: e, Backlog: backlog, Settings: l.settings, User: userOf(l.device)}); err != nil {
 		return local, errnoOf(err)
 	}
 	if l.hold, err = t.addHold(flow, netip.AddrPort{}, s.Device(), 0); err != nil {
@@ -133,7 +133,7 @@ func (t *Transport) Connect(s *ring.Socket, remote netip.AddrPort) (netip.AddrPo
 func (t *Transport) begin(s *ring.Socket, local, remote netip.AddrPort) error {
 	t.takeEvents()
 	now := t.now()
-	d := tcp.Dial{Settings: t.settingsOf(s)}
+	d := tcp.Dial{Settings: t.settingsOf(s), User: userOf(int32(s.Device()))}
 	var okLocal, okRemote bool
 	d.Local, okLocal = tcp.EndpointFrom(local)
 	if d.Remote, okRemote = tcp.EndpointFrom(remote); !okLocal || !okRemote {
@@ -190,8 +190,7 @@ func (t *Transport) Accept(s, listener *ring.Socket) netip.AddrPort {
 	if id == tcp.NoID {
 		return t.below.Accept(s, listener)
 	}
-	const user = 0             // records are found by id
-	_ = t.table.Take(id, user) // cannot fail: the record is there until Close
+	_ = t.table.Take(id, userOf(t.record(id).device)) // cannot fail: the record is there until Close
 	local, _ := t.table.Endpoints(id)
 	return local.AddrPort()
 }

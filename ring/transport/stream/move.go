@@ -128,7 +128,7 @@ func (t *Transport) Import(s *ring.Socket, m *Moving, below ring.Conn) (c ring.C
 		undo()
 		return 0, err
 	}
-	id, err := t.table.Import(t.now(), &m.Snapshot, &q, 0)
+	id, err := t.table.Import(t.now(), &m.Snapshot, &q, userOf(int32(s.Device())))
 	if err != nil {
 		undo()
 		t.takeHold(hold) // below stays the caller's

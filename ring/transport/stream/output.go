@@ -25,10 +25,7 @@ func (t *Transport) Output() {
 // emit makes a frame of a segment and sends it over the link of its route, or queues it for loop if the peer is this host. A segment that cannot
 // be sent is counted and dropped; TCP retransmits it.
 func (t *Transport) emit(now clock.Time, s *tcp.Segment) {
-	device := t.deviceOf(s.From)
-	if s.Conn != tcp.NoID {
-		device = t.record(s.Conn).device
-	}
+	device := deviceOfUser(s.User) // there may be no record: a reset leaves after its connection
 	x := t.findDestination(s.Local.Addr, s.Remote.Addr, s.TOS|byte(s.ECN), s.TTL, device)
 	length := s.HeaderLen() + int(s.Payload.Length)
 	switch {
@@ -154,6 +151,12 @@ func (x *destination) path() tcp.Path {
 	}
 	return tcp.Path{MTU: int(x.route.MTU), AdvMSS: int(x.route.AdvMSS)}
 }
+
+// userOf is what the table is given for connections and listeners that are tied to an interface: the interface, which each of their segments
+// brings.
+func userOf(device int32) uint64 { return uint64(device) }
+
+func deviceOfUser(user uint64) int32 { return int32(user) }
 
 // deviceOf is the interface that a listener is tied to, 0 without one or without a listener.
 func (t *Transport) deviceOf(id tcp.ListenerID) int32 {
