@@ -37,7 +37,7 @@ func openLog(s *conf.Settings) (log *slog.Logger, file io.Closer, err error) {
 		log.Warn(w)
 	}
 	if err := tryCongestion(s.Congestion); err != nil {
-		log.Warn("VMA_TCP_CC_ALGO="+s.Congestion+": the kernel refuses it, its own is used", "error", err)
+		log.Warn("VMA_TCP_CC_ALGO="+s.Congestion+": the kernel refuses it; connections that the kernel carries have its default", "error", err)
 	}
 	return log, file, nil
 }
