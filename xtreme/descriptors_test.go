@@ -53,6 +53,25 @@ func TestDescriptorsAreClosedOnExec(t *testing.T) {
 	})
 }
 
+// A connection that our own TCP dials takes a descriptor, which it keeps for a while after its end; one that it accepts takes none.
+func TestDescriptorsOfOwnTCP(t *testing.T) {
+	w := newTCPCabled(t, unchanged)
+	l, theirs := w.listenTCP(w.world, w.at(0)), w.listenInPeer()
+	w.dialFromPeer(w.world, l.LocalAddr())
+	w.accept(l)
+	before := descriptors(t)
+	w.dialFromPeer(w.world, l.LocalAddr())
+	w.accept(l)
+	w.Equal(before+1, descriptors(t), "the peer's")
+	s, err := w.poller.DialTCP(addr(theirs.Addr()), xtreme.DialConfig{})
+	w.NoError(err)
+	w.event(s, xtreme.EventOut)
+	w.Equal("bypass", s.Path().Tier, s.Path().Explain())
+	w.Equal(before+2, descriptors(t))
+	w.close(s)
+	w.Equal(before+2, descriptors(t), "the kernel must not see what the peer still sends")
+}
+
 // inherited are the open descriptors that a program which the process starts would have, and what they are of; closed is how many others
 // are open.
 func inherited(t *testing.T) (kept map[int]string, closed int) {
