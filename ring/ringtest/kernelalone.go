@@ -19,7 +19,6 @@ var kernelAlone = map[string]string{
 	"a file goes out whole, in order with packets":        sendfile,
 	"a file under way: deadline, close, abort, reset":     sendfile,
 	"what is no file, or a short one":                     sendfile,
-	"sends to an ended connection raise no SIGPIPE":       sendfile,
 	"EMFILE with an empty backlog: the listener survives": descriptors,
 	"adopt a connection":                                  adoption,
 	"adopt an MPTCP connection":                           adoption,
