@@ -94,6 +94,26 @@ func TestMemoryTooShort(t *testing.T) {
 	require.NoError(t, p.Close())
 }
 
+// The kernel takes memory for frames at a page boundary only: a poller that may have an offloaded ring refuses other memory at once. Kernel rings
+// take it.
+func TestMemoryOffAPage(t *testing.T) {
+	mem, err := unix.Mmap(-1, 0, 8<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, unix.Munmap(mem)) }()
+	onEveryKind(t, func(t *testing.T, kind conf.RingKind) {
+		for _, off := range []int{0, 1, 8, 2048} {
+			p, err := newEngine(t, kind).NewPoller("mine", xtreme.PollerConfig{Memory: mem[off:], SmallBuffers: 512, LargeBuffers: 16})
+			if kind == conf.RingOffload && off > 0 {
+				require.ErrorIs(t, err, unix.EINVAL, "%d", off)
+				require.ErrorContains(t, err, "Memory begins 0x")
+				continue
+			}
+			require.NoError(t, err, "%d", off)
+			require.NoError(t, p.Close())
+		}
+	})
+}
+
 // Huge pages are had, or the path says why not; by setting and by configuration alike.
 func TestHugePages(t *testing.T) {
 	onEveryKind(t, func(t *testing.T, kind conf.RingKind) {
