@@ -60,7 +60,7 @@ func newPoller(e *Engine, name string, kind conf.RingKind, c chosen, o *PollerCo
 		return nil, err
 	}
 	region, err := sys.NewRegion(sys.RegionConfig{Bytes: layout.Bytes(), HugePages: e.settings.HugePages || o.HugePages,
-		Interface: o.NearInterface, Memory: o.Memory})
+		Interface: o.NearInterface, Memory: o.Memory, Aligned: c.offload}) // XDP_UMEM_REG takes whole pages
 	if err != nil {
 		return nil, err
 	}

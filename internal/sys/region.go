@@ -5,6 +5,8 @@ import (
 	"math"
 	"net"
 	"os"
+
+	"golang.org/x/sys/unix"
 )
 
 // RegionConfig says what memory a Region is made of.
@@ -13,6 +15,7 @@ type RegionConfig struct {
 	HugePages bool   // ask for huge pages from the system's reserve
 	Interface string // ask for memory on the NUMA node of this network interface; "" = anywhere
 	Memory    []byte // writable memory of the caller's, at least Bytes long; nil = the region maps its own
+	Aligned   bool   // Memory must begin at a page boundary, as memory that the region maps does
 }
 
 // Codes of notes. They are stable: programs may compare them.
@@ -42,13 +45,16 @@ type Region struct {
 const maxRegionBytes = min(uint64(1)<<46, math.MaxInt/4)
 
 // NewRegion makes a region. Huge pages and a NUMA node that cannot be had are no error: Notes says so. Errors are Bytes out of range, Memory too
-// short, an Interface that does not exist, and those of mmap, with its errno (ENOMEM).
+// short or not Aligned, an Interface that does not exist, and those of mmap, with its errno (ENOMEM).
 func NewRegion(c RegionConfig) (*Region, error) {
 	if c.Bytes <= 0 || uint64(c.Bytes) > maxRegionBytes {
 		return nil, fmt.Errorf("sys: region: Bytes %d: not in 1..%d", c.Bytes, maxRegionBytes)
 	}
 	if c.Memory != nil && len(c.Memory) < c.Bytes {
 		return nil, fmt.Errorf("sys: region: Memory of %d bytes is shorter than Bytes %d", len(c.Memory), c.Bytes)
+	}
+	if page := os.Getpagesize(); c.Aligned && c.Memory != nil && startOf(c.Memory)%uintptr(page) != 0 {
+		return nil, fmt.Errorf("sys: region: Memory begins %#x, which is no boundary of pages of %d bytes: %w", startOf(c.Memory), page, unix.EINVAL)
 	}
 	if c.Interface != "" {
 		if _, err := net.InterfaceByName(c.Interface); err != nil {

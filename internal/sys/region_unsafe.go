@@ -14,6 +14,9 @@ type mapping struct {
 	len   uintptr
 }
 
+// startOf is the address of memory that is not empty.
+func startOf(memory []byte) uintptr { return uintptr(unsafe.Pointer(&memory[0])) }
+
 // mapMemory maps at least n bytes of ordinary, private, zero memory that begin on a multiple of align, a power of two not
 // below the page size.
 func mapMemory(n, align int) (mapping, error) {
