@@ -94,8 +94,8 @@ func TestMemoryTooShort(t *testing.T) {
 	require.NoError(t, p.Close())
 }
 
-// The kernel takes memory for frames at a page boundary only: a poller that may have an offloaded ring refuses other memory at once. Kernel rings
-// take it.
+// The kernel takes memory for frames at a page boundary only: a poller that may have an offloaded ring refuses other memory at once. Kernel
+// rings take it.
 func TestMemoryOffAPage(t *testing.T) {
 	mem, err := unix.Mmap(-1, 0, 8<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	require.NoError(t, err)

@@ -29,8 +29,8 @@ type PollerConfig struct {
 	MemoryOnDemand bool
 	// NearInterface places the buffers on the NUMA node of an interface; "" leaves it to the kernel.
 	NearInterface string
-	// Memory is the caller's memory for the buffers; it must be outside the Go heap or never move, stay mapped until Close, be large enough, and,
-	// for a poller of kind offload, begin at a page boundary. nil: the poller maps its own. (VMA: the user allocator of vma_ioctl,
+	// Memory is the caller's memory for the buffers; it must be outside the Go heap or never move, stay mapped until Close, be large enough,
+	// and, for a poller of kind offload, begin at a page boundary. nil: the poller maps its own. (VMA: the user allocator of vma_ioctl,
 	// VMA_IOCTL_USER_ALLOC.)
 	Memory []byte
 
