@@ -17,6 +17,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/epoll"
 	"github.com/socketxtreme/socketxtreme/ring/link/xdp"
 	"github.com/socketxtreme/socketxtreme/ring/offload"
+	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
 	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 	"github.com/socketxtreme/socketxtreme/ring/uring"
 	"github.com/socketxtreme/socketxtreme/udp"
@@ -81,17 +82,13 @@ func warmOnTheWire(t *testing.T, kind string) {
 	case "epoll":
 		c.Driver = epoll.New
 	case "offload":
-		dev, err := xdp.Open(xdp.Config{Interface: n.Device(0)})
-		require.NoError(t, err)
-		require.NoError(t, dev.AddAddrs())
-		q, err := dev.OpenQueue(0, pool)
-		require.NoError(t, err)
 		mirror, err := host.Open(host.Config{})
 		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, dev.Close()); require.NoError(t, mirror.Close()) })
+		exchange, err := offload.NewExchange(offload.ExchangeConfig{Host: mirror, Open: nic.XDP(xdp.Config{})})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, exchange.Close()); require.NoError(t, mirror.Close()) })
 		c.OneRing = offload.OneRing
-		c.Driver = offload.New(offload.Config{Host: mirror,
-			Links: []offload.Link{{Link: q, Checksum: udp.AcceptPartial, Steering: dev}}})
+		c.Driver = offload.New(offload.Config{Exchange: exchange, Interfaces: []nic.Interface{{Name: n.Device(0), Checksum: udp.AcceptPartial}}})
 	}
 	set, err := ring.NewSet(c)
 	require.NoError(t, err)

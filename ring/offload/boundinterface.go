@@ -41,5 +41,8 @@ func (d *driver) snapshot() *host.Snapshot {
 	if d.config.MemoryHost != nil {
 		return d.config.MemoryHost.tables.Snapshot()
 	}
-	return d.config.Host.Snapshot()
+	return d.host().Snapshot()
 }
+
+// host is the kernel's view of the network. A driver on a MemoryHost has none.
+func (d *driver) host() *host.Host { return d.config.Exchange.config.Host }

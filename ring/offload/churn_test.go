@@ -220,7 +220,7 @@ func TestLinksAreCheckedBesidePoll(t *testing.T) {
 	s := &shared{cable: c}
 	s.on(&wg, func() {
 		sc := ring.SetConfig{Transport: kernel.New(), Pool: newPool(t, buffers.Layout{SmallSize: 2048, SmallCount: 1024, Headroom: 192})}
-		c.plug(sc.Pool, &sc, xdp.Config{})
+		c.plug(&sc, xdp.Config{})
 		set, err := ring.NewSet(sc)
 		if !assert.NoError(t, err) {
 			return

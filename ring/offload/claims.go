@@ -11,9 +11,6 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/offload/steering"
 )
 
-// target is the claimer, and the VLAN in it, at which flows of the link are claimed.
-func (l *Link) target() steering.Target { return steering.Target{Claimer: l.Steering, VLAN: l.VLAN} }
-
 // wantedFlows are the flows that the steering program must redirect for a socket: those of its address, and those of its groups.
 func (d *driver) wantedFlows(e *entry) (w steering.SocketFlows) {
 	w = d.wantedExceptGroups(e)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/internal/host"
@@ -16,6 +17,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/link"
 	"github.com/socketxtreme/socketxtreme/ring/link/memory"
 	"github.com/socketxtreme/socketxtreme/ring/offload"
+	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
 	"github.com/socketxtreme/socketxtreme/ring/offload/steering"
 	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 )
@@ -45,24 +47,72 @@ func (f *fakeSteering) list() (list []string) {
 	return list
 }
 
-// beside makes a ring beside the kernel whose link is no interface of it: sockets bound to 127.0.0.1 have their shadows there.
-func beside(t *testing.T, claimer steering.Claimer) (*ring.Set, *buffers.DriverPool) {
+// memoryDevice is a device of one queue, which is an end of a memory link.
+type memoryDevice struct {
+	steering.Claimer
+	end  *memory.End
+	info link.Info
+}
+
+func (memoryDevice) AddAddr(netip.Addr, uint16) error           { return nil }
+func (memoryDevice) RemoveAddr(netip.Addr, uint16) error        { return nil }
+func (memoryDevice) Pass(link.Flow) error                       { return nil }
+func (memoryDevice) StopPassing(link.Flow) error                { return nil }
+func (memoryDevice) Queues() []int                              { return []int{0} }
+func (memoryDevice) OpenGuard() (nic.Guard, error)              { return nil, nil }
+func (d memoryDevice) Info() link.Info                          { return d.info }
+func (d memoryDevice) Path() link.Path                          { return d.end.Path() }
+func (memoryDevice) Check() error                               { return nil }
+func (memoryDevice) Counters(dst []link.Counter) []link.Counter { return dst }
+func (memoryDevice) Close() error                               { return nil }
+func (memoryDevice) OnLost(func())                              {}
+func (d memoryDevice) PrepareQueue(int, *buffers.DriverPool, int) (link.Staged, error) {
+	return stagedMemory{d.end}, nil
+}
+
+// stagedMemory is an end of a memory link, which is closed with the last of its steps.
+type stagedMemory struct{ *memory.End }
+
+func (stagedMemory) Start() error    { return nil }
+func (stagedMemory) Stop()           {}
+func (stagedMemory) Shut() error     { return nil }
+func (s stagedMemory) Retire() error { return s.End.Close() }
+
+// besideKernel makes an exchange on the kernel's tables. Its device, of whichever interface it is asked for, is an end of a memory link by
+// which nothing comes. What the kernel gets arrives by the shadows.
+func besideKernel(t *testing.T, pool *buffers.DriverPool, claimer steering.Claimer) *offload.Exchange {
 	mirror, err := host.Open(host.Config{})
 	require.NoError(t, err)
-	pool, others := newPool(t, layout), newPool(t, layout)
-	ours, theirs, err := memory.Pair(pool, others, memory.Config{Addrs: macs, Names: [2]string{"mem0", "mem1"}})
+	ours, theirs, err := memory.Pair(pool, newPool(t, buffers.Layout{SmallSize: 2048, SmallCount: 64, Headroom: 192}), memory.Config{Addrs: macs})
 	require.NoError(t, err)
-	lo, ok := mirror.Snapshot().LinkByName("lo")
-	require.True(t, ok)
+	x, err := offload.NewExchange(offload.ExchangeConfig{Host: mirror, Open: func(name string, _ nic.Patience) (nic.Device, error) {
+		l, ok := mirror.Snapshot().LinkByName(name)
+		if !ok {
+			return nil, unix.ENODEV
+		}
+		info := ours.Info()
+		info.Name, info.Index = name, l.Index
+		return memoryDevice{claimer, ours, info}, nil
+	}})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.NoError(t, x.Close())
+		require.NoError(t, theirs.Close())
+		require.NoError(t, mirror.Close())
+	})
+	return x
+}
+
+// beside makes a ring beside the kernel: sockets bound to 127.0.0.1 have their shadows there.
+func beside(t *testing.T, claimer steering.Claimer) (*ring.Set, *buffers.DriverPool) {
+	pool := newPool(t, layout)
 	set, err := ring.NewSet(ring.SetConfig{Transport: kernel.New(), Pool: pool, Kind: "offload", OneRing: offload.OneRing, Driver: offload.New(offload.Config{
-		Links: []offload.Link{{Link: ours, Index: lo.Index, VLAN: 5, Steering: claimer}}, Host: mirror, ShadowEvery: 10})})
+		Exchange: besideKernel(t, pool, claimer), Interfaces: []nic.Interface{{Name: "lo"}}, ShadowEvery: 10})})
 	require.NoError(t, err)
 	_, err = set.NewRing()
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		require.NoError(t, set.Close())
-		require.NoError(t, theirs.Close())
-		require.NoError(t, mirror.Close())
 	})
 	return set, pool
 }
@@ -83,7 +133,7 @@ func TestClaims(t *testing.T) {
 	a, b := socket("127.0.0.1:0", share), (*ring.Socket)(nil)
 	at := a.LocalAddr().String()
 	b = socket(at, share)
-	require.Equal(t, []string{at + " invalid AddrPort 5 1"}, f.list(), "once, however many sockets")
+	require.Equal(t, []string{at + " invalid AddrPort 0 1"}, f.list(), "once, however many sockets")
 	dst := make([]ring.Completion, 8)
 	end := func(s *ring.Socket) {
 		require.NoError(t, s.Close())
@@ -94,13 +144,13 @@ func TestClaims(t *testing.T) {
 	end(a)
 	require.Len(t, f.list(), 1)
 	require.NoError(t, b.Connect(netip.MustParseAddrPort("127.0.0.1:9")))
-	require.Equal(t, []string{at + " 127.0.0.1:9 5 1"}, f.list())
+	require.Equal(t, []string{at + " 127.0.0.1:9 0 1"}, f.list())
 	end(b)
 	require.Empty(t, f.list())
 
 	w := socket("0.0.0.0:0")
 	at = w.LocalAddr().String()
-	require.Equal(t, []string{at + " invalid AddrPort 5 1"}, f.list())
+	require.Equal(t, []string{at + " invalid AddrPort 0 1"}, f.list())
 	g := netip.MustParseAddr("233.252.0.9")
 	if err := w.JoinGroup(g, "lo", netip.Addr{}); err == nil {
 		require.Len(t, f.list(), 2)

@@ -8,14 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/socketxtreme/socketxtreme/internal/clock"
-	"github.com/socketxtreme/socketxtreme/internal/host"
 	"github.com/socketxtreme/socketxtreme/internal/wire"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link"
 	"github.com/socketxtreme/socketxtreme/ring/link/record"
 	"github.com/socketxtreme/socketxtreme/ring/offload/flowrecord"
 	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
-	"github.com/socketxtreme/socketxtreme/ring/offload/steering"
 	"github.com/socketxtreme/socketxtreme/ring/transport/stack"
 	"github.com/socketxtreme/socketxtreme/ring/transport/stream"
 	"github.com/socketxtreme/socketxtreme/udp"
@@ -23,16 +21,14 @@ import (
 
 // Config is what a driver is made from.
 type Config struct {
-	// Links carry the frames. They are made on the pool of the ring, and the driver's from New on: it closes them. Several queues share
-	// the pool: each may keep ready for its card only its part of half of it (xdp.Config.Fill), or the last ones find nothing.
-	Links []Link
-	// Exchange and Interfaces take the place of Links and Host: the driver shares its interfaces with those of other goroutines.
+	// Exchange has the interfaces of a host with a kernel, which the driver shares with those of other goroutines; Interfaces are those that it
+	// attaches to. Without an Exchange the driver is on a MemoryHost.
 	Exchange   *Exchange
 	Interfaces []nic.Interface
-	// Host is the kernel's view of the network; not closed by the driver. Nil with a MemoryHost.
-	Host *host.Host
-	// MemoryHost takes the kernel's place on links that have none; the same is the Network of the ring.SetConfig.
+	// MemoryHost takes the kernel's place for a driver on Links, which lead to other stacks only; the same is the Transport of the
+	// ring.SetConfig. The links are made on the pool of the ring, and the driver's from New on: it closes them.
 	MemoryHost *MemoryHost
+	Links      []Link
 	// ShadowEvery says on which of the turns that frames come in the kernel's side of the sockets is read too; 0 means 100
 	// (VMA_RX_UDP_POLL_OS_RATIO).
 	ShadowEvery int
@@ -65,7 +61,7 @@ type Config struct {
 	// TCP, unless nil, has the stack carry TCP over IPv4: with a MemoryHost, or beside a kernel, where the set's Transport is a
 	// KernelPorts. A driver on an Exchange carries it from OpenTCP on, or from its first TCP socket.
 	TCP *stream.Options
-	// Transit, of drivers on no exchange, is where connections wait that AcceptTo was offered; nil: one of the driver's own.
+	// Transit, of a driver on a MemoryHost, is where connections wait that AcceptTo was offered; nil: one of the driver's own.
 	Transit *stream.Transit
 	// ConnectionThreeTuple claims of a TCP connection that is opened here all segments to its local address and port (VMA_TCP_3T_RULES).
 	ConnectionThreeTuple bool
@@ -88,12 +84,11 @@ type Config struct {
 // Link is one link of a ring.
 type Link struct {
 	Link     link.Link
-	Index    int              // of the interface in the host's tables; 0: as Link.Info says
-	VLAN     uint16           // of the frames' tag; 0: untagged
-	Checksum udp.Policy       // what is done with wrong checksums
-	Steering steering.Claimer // chooses the packets that come to the link; nil: every frame of the wire comes
-	MAC      *[6]byte         // the station; nil: as Link.Info says
-	Path     []link.Reason    // reasons of the caller's choice of this link, for socket paths
+	Index    int           // of the interface in the host's tables; 0: as Link.Info says
+	VLAN     uint16        // of the frames' tag; 0: untagged
+	Checksum udp.Policy    // what is done with wrong checksums
+	MAC      *[6]byte      // the station; nil: as Link.Info says
+	Path     []link.Reason // reasons of the caller's choice of this link, for socket paths
 
 	tap *record.Tap // records its frames; nil without Config.Record
 }
@@ -106,31 +101,20 @@ const defaultShadowEvery = 100
 
 const defaultTTL = 64 // RFC 1700
 
-// complete checks the fields and fills in defaults. Exchange, Links and MemoryHost exclude each other as their comments say.
+// complete checks the fields and fills in defaults. A driver is on an Exchange or on a MemoryHost.
 func (c *Config) complete() error {
 	bad := func(name string, value any) error {
 		return fmt.Errorf("offload: %s %v: %w", name, value, unix.EINVAL)
 	}
-	if c.Exchange != nil {
-		switch {
-		case len(c.Interfaces) == 0:
-			return bad("Exchange, and Interfaces of length", 0)
-		case len(c.Links) > 0:
-			return bad("Exchange, and Links of length", len(c.Links))
-		case c.MemoryHost != nil:
-			return bad("Exchange, and a MemoryHost beside it:", "two hosts")
-		case c.Host != nil && c.Host != c.Exchange.config.Host:
-			return bad("Exchange, and another Host than its own:", "two")
-		}
-		c.Host = c.Exchange.config.Host
-	}
 	switch {
-	case len(c.Links) == 0 && c.Exchange == nil:
-		return bad("Links of length", 0)
-	case c.Host == nil && c.MemoryHost == nil:
-		return bad("Host", nil)
-	case c.Host != nil && c.MemoryHost != nil:
-		return bad("MemoryHost beside a Host:", "two")
+	case c.Exchange != nil && (c.MemoryHost != nil || len(c.Links) > 0):
+		return bad("Exchange, and a MemoryHost or Links beside it:", "two hosts")
+	case c.Exchange != nil && len(c.Interfaces) == 0:
+		return bad("Exchange, and Interfaces of length", 0)
+	case c.Exchange == nil && c.MemoryHost == nil:
+		return bad("Exchange and MemoryHost", nil)
+	case c.Exchange == nil && len(c.Links) == 0:
+		return bad("MemoryHost, and Links of length", 0)
 	case c.MTU != 0 && c.MTU < 68: // RFC 791
 		return bad("MTU", c.MTU)
 	case c.Sender != nil && c.MemoryHost != nil:

@@ -1,7 +1,7 @@
 // Package offload is the ring driver with a protocol stack of its own: frames from links (package ring/link) go through internal/ip and
 // udp to sockets, without the kernel's stack.
 //
-//	driver := offload.New(offload.Config{Links: …, Host: mirror})
+//	driver := offload.New(offload.Config{Exchange: exchange, Interfaces: …})
 //	set, err := ring.NewSet(ring.SetConfig{Transport: kernel.New(), Pool: pool, Kind: "offload", Driver: driver, OneRing: offload.OneRing})
 //
 // # A socket and its shadow
@@ -99,7 +99,7 @@
 // meanwhile, and takes the links over at a turn. When one succeeds the flows are claimed again, and a second EventPath tells. An interface
 // that was deleted and made again counts as the same if it has the same name: memberships and SO_BINDTODEVICE are made again on it.
 //
-// On Config.Links nothing is tried again: such a link is the caller's to make.
+// On the links of a MemoryHost nothing is tried again.
 //
 // # What Poll does not do
 //

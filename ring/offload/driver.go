@@ -68,8 +68,7 @@ func open(c Config, dc ring.DriverConfig) (*driver, error) {
 	for i := range d.links {
 		l := &d.links[i]
 		l.tap = c.Record.Tap(l.Link, d.pool)
-		d.claims.AddTarget(l.target())
-		nc.Fixed = append(nc.Fixed, nic.Fixed{Link: l.Link, IfIndex: l.Index, Target: l.target(), Path: l.Path})
+		nc.Fixed = append(nc.Fixed, nic.Fixed{Link: l.Link, IfIndex: l.Index, VLAN: l.VLAN, Path: l.Path})
 	}
 	random := c.Random
 	if random == nil {
@@ -85,7 +84,7 @@ func open(c Config, dc ring.DriverConfig) (*driver, error) {
 		sc.LocalHost, d.lowerTransport = c.MemoryHost.tables, c.MemoryHost
 	} else {
 		d.lowerTransport = d.system.Transport()
-		d.mirror = newMirror(c.Host)
+		d.mirror = newMirror(d.host())
 		sc.Host = d.mirror
 	}
 	for _, l := range c.Links {
@@ -130,8 +129,8 @@ func open(c Config, dc ring.DriverConfig) (*driver, error) {
 			return nil, errors.Join(err, d.Close())
 		}
 	}
-	if c.Host != nil { // last: the mirror's goroutine calls Wake, and Close ends it
-		d.unwatch = c.Host.Watch(func(news host.Change) {
+	if c.Exchange != nil { // last: the mirror's goroutine calls Wake, and Close ends it
+		d.unwatch = d.host().Watch(func(news host.Change) {
 			if d.sleeping.Load() && (news.Tables || d.awaits(news.Neighbours)) {
 				d.Wake()
 			}

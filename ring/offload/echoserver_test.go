@@ -213,11 +213,11 @@ func fileConn(t *testing.T, fd int) net.Conn {
 	return conn
 }
 
-// streamRing is a ring with TCP on v0, by a link of the test's own.
+// streamRing is a ring with TCP on v0.
 func streamRing(t *testing.T, pairs ...testnet.Pair) (streamCable, *ring.Set) {
 	pool := newPool(t, buffers.Layout{SmallSize: 2048, SmallCount: 8192, LargeSize: 65536, LargeCount: 32, Headroom: 192})
 	sc := ring.SetConfig{Pool: pool}
-	c := newStreamCable(t, pool, &sc, nil, pairs...)
+	c := newStreamCable(t, &sc, pairs...)
 	set, err := ring.NewSet(sc)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, set.Close()) })

@@ -44,37 +44,12 @@ type faultConfig struct {
 	layout   buffers.Layout
 	xdp      xdp.Config
 	fragment bool
-	exchange bool // the interface is an exchange's, not the ring's alone
 }
 
 // device is what steers an interface's frames.
 type device interface {
 	Counters(dst []link.Counter) []link.Counter
 	Close() error
-}
-
-// links opens the interface for this ring alone.
-func (f *faulty) links(c faultConfig) (list []offload.Link) {
-	c.xdp.Interface = c.device
-	dev, err := xdp.Open(c.xdp)
-	f.NoError(err)
-	f.NoError(dev.AddAddrs())
-	for _, queue := range dev.Queues() {
-		q, err := dev.OpenQueue(queue, f.pool)
-		f.NoError(err)
-		list = append(list, offload.Link{Link: q, Checksum: udp.AcceptPartial, Steering: dev})
-	}
-	f.dev = dev
-	return list
-}
-
-// bothWays runs a test on an interface of the ring's own, and on one that it has of an exchange.
-func bothWays(t *testing.T, test func(t *testing.T, c faultConfig)) {
-	for _, exchange := range []bool{false, true} {
-		t.Run(map[bool]string{false: "links", true: "exchange"}[exchange], func(t *testing.T) {
-			test(t, faultConfig{device: "v0", exchange: exchange})
-		})
-	}
 }
 
 // patience is how long a test waits for what must happen.
@@ -87,19 +62,15 @@ func newFaulty(t testing.TB, c faultConfig) *faulty {
 	f := &faulty{Assertions: require.New(t), t: t, pool: newPool(t, c.layout), dst: make([]ring.Completion, 64)}
 	mirror, err := host.Open(host.Config{})
 	f.NoError(err)
-	oc := offload.Config{Host: mirror, Fragment: c.fragment, ShadowEvery: 10}
-	if c.exchange {
-		oc.Exchange, err = offload.NewExchange(offload.ExchangeConfig{Host: mirror,
-			Open: func(name string, p nic.Patience) (nic.Device, error) {
-				d, err := nic.XDP(c.xdp)(name, p)
-				f.dev = d
-				return d, err
-			}})
-		f.NoError(err)
-		oc.Interfaces = []nic.Interface{{Name: c.device, Checksum: udp.AcceptPartial, Fill: c.xdp.Fill}}
-	} else {
-		oc.Links = f.links(c)
-	}
+	exchange, err := offload.NewExchange(offload.ExchangeConfig{Host: mirror,
+		Open: func(name string, p nic.Patience) (nic.Device, error) {
+			d, err := nic.XDP(c.xdp)(name, p)
+			f.dev = d
+			return d, err
+		}})
+	f.NoError(err)
+	oc := offload.Config{Exchange: exchange, Fragment: c.fragment, ShadowEvery: 10,
+		Interfaces: []nic.Interface{{Name: c.device, Checksum: udp.AcceptPartial, Fill: c.xdp.Fill}}}
 	f.set, err = ring.NewSet(ring.SetConfig{Transport: kernel.New(), Pool: f.pool, Kind: "offload", OneRing: offload.OneRing, Driver: offload.New(oc)})
 	f.NoError(err)
 	f.ring, err = f.set.NewRing()
@@ -114,6 +85,7 @@ func newFaulty(t testing.TB, c faultConfig) *faulty {
 		if err := f.dev.Close(); err != nil {
 			require.ErrorIs(t, err, link.ErrClosed)
 		}
+		require.NoError(t, exchange.Close())
 		require.NoError(t, mirror.Close())
 	})
 	return f

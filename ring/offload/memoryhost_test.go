@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"github.com/socketxtreme/socketxtreme/internal/host"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link/memory"
 	"github.com/socketxtreme/socketxtreme/ring/offload"
@@ -33,11 +32,11 @@ func TestWhatIsRefused(t *testing.T) {
 	_, err = offload.New(offload.Config{})(ring.DriverConfig{})
 	require.ErrorContains(t, err, "pool")
 	for name, c := range map[string]offload.Config{
-		"Links":       {},
-		"Host":        {Links: make([]offload.Link, 1)},
+		"MemoryHost":  {},
+		"Links":       {MemoryHost: e.spaces[0]},
 		"Links[0]":    {Links: make([]offload.Link, 1), MemoryHost: e.spaces[0]},
 		"ShadowEvery": {Links: make([]offload.Link, 1), MemoryHost: e.spaces[0], ShadowEvery: -1},
-		"two":         {Links: make([]offload.Link, 1), MemoryHost: e.spaces[0], Host: &host.Host{}},
+		"two":         {Links: make([]offload.Link, 1), MemoryHost: e.spaces[0], Exchange: &offload.Exchange{}},
 	} {
 		_, err := offload.New(c)(ring.DriverConfig{Pool: e.pools[0]})
 		require.ErrorIs(t, err, unix.EINVAL)

@@ -76,7 +76,7 @@ func (w *narrow) packets() (shapes []string, payload int) {
 func TestPathMTUOfTheKernel(t *testing.T) {
 	n := testnet.New(t, testnet.Pair{})
 	far := newNarrow(t, n)
-	f := newFaulty(t, faultConfig{device: "v0", exchange: true, fragment: true})
+	f := newFaulty(t, faultConfig{device: "v0", fragment: true})
 	s := f.bind("10.0.0.1:7000", ring.Config{})
 	text := string(make([]byte, 1400))
 	small := string(make([]byte, narrowMTU-28))
@@ -126,7 +126,7 @@ func TestPathMTULearnedBefore(t *testing.T) {
 			break
 		}
 	}
-	f := newFaulty(t, faultConfig{device: "v0", exchange: true})
+	f := newFaulty(t, faultConfig{device: "v0"})
 	s := f.bind("10.0.0.1:7000", ring.Config{})
 	f.ErrorIs(f.send(s, beyond, string(text)), unix.EMSGSIZE)
 	f.NoError(f.send(s, beyond, string(text[:narrowMTU-28])))

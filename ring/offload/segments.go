@@ -48,7 +48,7 @@ func (d *driver) registerTCP() error {
 func (d *driver) openTCP(o stream.Options) (err error) {
 	var below stream.Below = d.config.MemoryHost
 	if d.config.MemoryHost == nil {
-		d.kernelPorts = NewKernelPorts(d.config.Host)
+		d.kernelPorts = NewKernelPorts(d.host())
 		below = d.kernelPorts
 	}
 	d.flowRecord = d.openFlowRecord()

@@ -114,7 +114,7 @@ type streamClaim struct {
 
 // Claim redirects a flow of TCP to the links.
 func (d *driver) Claim(local, remote netip.AddrPort, device int) (int32, error) {
-	if d.config.Exchange == nil && len(d.claims.Targets()) == 0 { // no link steers, and none will be added
+	if d.config.MemoryHost != nil { // every frame of the wire comes
 		return 0, nil
 	}
 	c := &streamClaim{flows: steering.SocketFlows{Protocol: link.TCP, Local: local, Remote: remote, IfIndex: device}}

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,12 +15,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/socketxtreme/socketxtreme/buffers"
-	"github.com/socketxtreme/socketxtreme/internal/host"
 	"github.com/socketxtreme/socketxtreme/internal/testnet"
 	"github.com/socketxtreme/socketxtreme/ring"
-	"github.com/socketxtreme/socketxtreme/ring/link"
 	"github.com/socketxtreme/socketxtreme/ring/link/xdp"
 	"github.com/socketxtreme/socketxtreme/ring/offload"
+	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
 	"github.com/socketxtreme/socketxtreme/ring/ringtest"
 	streams "github.com/socketxtreme/socketxtreme/ring/transport/stream"
 	"github.com/socketxtreme/socketxtreme/udp"
@@ -30,28 +30,14 @@ type streamCable struct{ *cable }
 
 var _ ringtest.StreamPeers = streamCable{}
 
-// newStreamCable opens v0 for TCP.
-func newStreamCable(t testing.TB, pool *buffers.DriverPool, sc *ring.SetConfig, x *streams.Transit, more ...testnet.Pair) streamCable {
+// newStreamCable makes an exchange for TCP, whose interface v0 a set is on.
+func newStreamCable(t testing.TB, sc *ring.SetConfig, more ...testnet.Pair) streamCable {
 	c := streamCable{&cable{Net: testnet.New(t, append([]testnet.Pair{{Queues: 1}}, more...)...), t: t}}
-	dev, err := xdp.Open(xdp.Config{Interface: "v0", TCP: true})
-	require.NoError(t, err)
-	require.NoError(t, dev.AddAddrs())
-	mirror, err := host.Open(host.Config{})
-	require.NoError(t, err)
+	mirror := c.openExchange(xdp.Config{TCP: true})
 	c.know("v0", deadAddr, net.HardwareAddr{2, 0, 0, 0, 0, 9})
-	t.Cleanup(func() {
-		if err := dev.Close(); err != nil {
-			require.ErrorIs(t, err, link.ErrClosed)
-		}
-		require.NoError(t, mirror.Close())
-	})
 	sc.Kind, sc.OneRing, sc.Transport = "offload", offload.OneRing, offload.NewKernelPorts(mirror)
-	sc.Driver = func(dc ring.DriverConfig) (ring.Driver, error) { // the driver closes the queue: without a ring there is none to be opened
-		q, err := dev.OpenQueue(0, pool)
-		require.NoError(t, err)
-		return offload.New(offload.Config{Links: []offload.Link{{Link: q, Checksum: udp.AcceptPartial, Steering: dev}}, Host: mirror,
-			TCP: quickTCP(false), Transit: x})(dc)
-	}
+	sc.Driver = offload.New(offload.Config{Exchange: c.exchange, TCP: quickTCP(false),
+		Interfaces: []nic.Interface{{Name: "v0", Checksum: udp.AcceptPartial}}})
 	return c
 }
 
@@ -157,10 +143,13 @@ func refuseIn(x *streams.Transit) func(int) error {
 
 // The stream half of the suite with our own TCP over AF_XDP, and the kernel's at the other end of a veth pair.
 func TestStreamContractOverVeth(t *testing.T) {
-	x := streams.NewTransit(nil)
+	var x atomic.Pointer[offload.Exchange] // of the case that was opened last; those that look at it run alone
 	ringtest.Run(t, ringtest.Backend{Name: "offload", Caps: streamCaps, Streams: true, Has: []string{ringtest.KeepAlive, ringtest.AcceptAway},
-		Inspect: inspectIn(x), Refuse: refuseIn(x), Sleeps: wakeUps,
-		Open: func(t *testing.T, pool *buffers.DriverPool, c *ring.SetConfig) ringtest.Peers {
-			return newStreamCable(t, pool, c, x)
+		Inspect: func(number int) (ring.Adopted, error) { return x.Load().Transit().Inspect(ring.Conn(number)) },
+		Refuse:  func(number int) error { return x.Load().Transit().Refuse(ring.Conn(number)) }, Sleeps: wakeUps,
+		Open: func(t *testing.T, _ *buffers.DriverPool, sc *ring.SetConfig) ringtest.Peers {
+			c := newStreamCable(t, sc)
+			x.Store(c.exchange)
+			return c
 		}})
 }

@@ -21,7 +21,7 @@ func BenchmarkVethTurn(b *testing.B) {
 	pool := newPool(b, buffers.Layout{SmallSize: 2048, SmallCount: 2048, LargeSize: 65536, LargeCount: 8, Headroom: 192})
 	c := newCable(b, 1)
 	sc := ring.SetConfig{Transport: kernel.New(), Pool: pool}
-	c.plug(pool, &sc, xdp.Config{})
+	c.plug(&sc, xdp.Config{})
 	set, err := ring.NewSet(sc)
 	require.NoError(b, err)
 	defer set.Close()

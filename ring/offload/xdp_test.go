@@ -18,9 +18,9 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/sys"
 	"github.com/socketxtreme/socketxtreme/internal/testnet"
 	"github.com/socketxtreme/socketxtreme/ring"
-	"github.com/socketxtreme/socketxtreme/ring/link"
 	"github.com/socketxtreme/socketxtreme/ring/link/xdp"
 	"github.com/socketxtreme/socketxtreme/ring/offload"
+	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
 	"github.com/socketxtreme/socketxtreme/ring/ringtest"
 	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 	"github.com/socketxtreme/socketxtreme/udp"
@@ -30,37 +30,42 @@ import (
 // kernel is the peer, its offloads as they are: its checksums are only partial.
 type cable struct {
 	*testnet.Net
-	t   testing.TB
-	dev *xdp.Device
+	t        testing.TB
+	exchange *offload.Exchange // that plug has made
+	dev      nic.Device        // of v0, opened last
 }
 
 func newCable(t testing.TB, queues int) *cable {
 	return &cable{Net: testnet.New(t, testnet.Pair{Queues: queues}), t: t}
 }
 
-// plug opens v0 for a set on the pool.
-func (c *cable) plug(pool *buffers.DriverPool, sc *ring.SetConfig, config xdp.Config) *xdp.Device {
-	config.Interface = "v0"
-	dev, err := xdp.Open(config)
-	require.NoError(c.t, err)
-	require.NoError(c.t, dev.AddAddrs())
+// plug makes an exchange whose interface v0 a set is on.
+func (c *cable) plug(sc *ring.SetConfig, config xdp.Config) {
+	c.openExchange(config)
+	sc.Kind, sc.OneRing = "offload", offload.OneRing
+	sc.Driver = offload.New(offload.Config{Exchange: c.exchange, Fragment: true,
+		Interfaces: []nic.Interface{{Name: "v0", Fill: config.Fill, Checksum: udp.AcceptPartial}}})
+}
+
+// openExchange makes the exchange and the mirror under it, which end with the test.
+func (c *cable) openExchange(config xdp.Config) *host.Host {
 	mirror, err := host.Open(host.Config{})
 	require.NoError(c.t, err)
-	var links []offload.Link
-	for _, queue := range dev.Queues() {
-		q, err := dev.OpenQueue(queue, pool)
-		require.NoError(c.t, err)
-		links = append(links, offload.Link{Link: q, Checksum: udp.AcceptPartial, Steering: dev})
-	}
-	c.t.Cleanup(func() {
-		if err := dev.Close(); err != nil {
-			require.ErrorIs(c.t, err, link.ErrClosed)
+	config.Retry = letGo
+	open := nic.XDP(config)
+	c.exchange, err = offload.NewExchange(offload.ExchangeConfig{Host: mirror, Open: func(name string, p nic.Patience) (nic.Device, error) {
+		d, err := open(name, p)
+		if err == nil {
+			c.dev = d
 		}
+		return d, err
+	}})
+	require.NoError(c.t, err)
+	c.t.Cleanup(func() {
+		require.NoError(c.t, c.exchange.Close())
 		require.NoError(c.t, mirror.Close())
 	})
-	sc.Kind, sc.OneRing = "offload", offload.OneRing
-	sc.Driver = offload.New(offload.Config{Links: links, Host: mirror, Fragment: true})
-	return dev
+	return mirror
 }
 
 func (c *cable) Local() netip.Addr                    { return c.Net.Local(0) }
@@ -75,7 +80,7 @@ func TestContractOverVeth(t *testing.T) {
 		Datagrams: true, Stamp: ring.StampPoll, Burst: 8, Sleeps: wakeUps,
 		Open: func(t *testing.T, pool *buffers.DriverPool, sc *ring.SetConfig) ringtest.Peers {
 			c := newCable(t, 1)
-			c.plug(pool, sc, xdp.Config{})
+			c.plug(sc, xdp.Config{})
 			return c
 		}})
 }
@@ -85,8 +90,7 @@ func veth(t *testing.T, queues int, config xdp.Config) (*cable, *ring.Set, *ring
 	pool := newPool(t, buffers.Layout{SmallSize: 2048, SmallCount: 2048, LargeSize: 65536, LargeCount: 8, Headroom: 192})
 	c := newCable(t, queues)
 	sc := ring.SetConfig{Transport: kernel.New(), Pool: pool}
-	dev := c.plug(pool, &sc, config)
-	c.dev = dev
+	c.plug(&sc, config)
 	set, err := ring.NewSet(sc)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, set.Close()) })

@@ -38,7 +38,7 @@ func New(c Config) *Attachments {
 	}
 	for place, f := range c.Fixed {
 		a.fixed = append(a.fixed, fixedLink{Fixed: f})
-		a.links = append(a.links, Link{Link: f.Link, IfIndex: f.IfIndex, VLAN: f.Target.VLAN, Base: place})
+		a.links = append(a.links, Link{Link: f.Link, IfIndex: f.IfIndex, VLAN: f.VLAN, Base: place})
 	}
 	return a
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 
 	"github.com/socketxtreme/socketxtreme/ring/link"
-	"github.com/socketxtreme/socketxtreme/ring/offload/steering"
 )
 
 // Fixed is a link that the caller has made, at one of the first places of the flat list. It is checked as those of attachments are, and closed
@@ -12,7 +11,7 @@ import (
 type Fixed struct {
 	Link    link.Link
 	IfIndex int
-	Target  steering.Target
+	VLAN    uint16        // of the frames' tag; 0: untagged
 	Path    []link.Reason // reasons of the caller's choice, for socket paths
 }
 
@@ -46,17 +45,9 @@ func (a *Attachments) fixedStatuses() (list []Status) {
 		f := &a.fixed[place]
 		name := f.Link.Info().Name
 		list = append(list, Status{Interface: Interface{Name: name, On: name, Path: f.Path}, IfIndex: f.IfIndex, Places: []int{place},
-			Clock: f.Link.Path().Clock, Why: f.lost, Unguarded: f.unguardedReason()})
+			Clock: f.Link.Path().Clock, Why: f.lost})
 	}
 	return list
-}
-
-// unguardedReason is why nothing keeps flows of TCP that are claimed for the link from the kernel.
-func (f *fixedLink) unguardedReason() link.Reason {
-	if f.Target.Claimer == nil { // every frame of the wire comes to the link
-		return link.Reason{}
-	}
-	return link.Reason{Code: "guard.own_link", Text: "a link of the caller's own has no guard: the kernel resets peers of TCP whose segments reach it"}
 }
 
 // closeFixed closes the links that the caller made.

@@ -327,11 +327,9 @@ func TestFixedLink(t *testing.T) {
 	d := &fakeDevice{w: w, info: link.Info{Name: "mem0", Index: 9}}
 	w.links++
 	r := &fakeRing{w: w, down: map[int]bool{}, links: []*Link{{}}}
-	at := steering.Target{Claimer: d, VLAN: 5}
-	r.a = New(Config{Events: r, Fixed: []Fixed{{Link: &fakeLink{d: d, info: d.info}, IfIndex: 9, Target: at}}})
+	r.a = New(Config{Events: r, Fixed: []Fixed{{Link: &fakeLink{d: d, info: d.info}, IfIndex: 9, VLAN: 5}}})
 	require.True(t, r.a.Has(9))
-	require.True(t, r.a.Serves(at, 9))
-	require.False(t, r.a.Serves(at, 8))
+	require.False(t, r.a.Serves(steering.Target{VLAN: 5}, 9), "nothing is claimed there")
 	require.False(t, r.a.NeedsCheck(0, 1), "the driver checks it now and then")
 	for _, lost := range []bool{false, true, true, false} {
 		before, was := r.told, r.down[0]

@@ -88,10 +88,9 @@ func (a *Attachments) LostBonds() (list []LostBond) {
 
 // Serves reports whether the frames of a claim target are those of an interface.
 func (a *Attachments) Serves(t steering.Target, ifIndex int) bool {
-	return slices.ContainsFunc(a.fixed, func(f fixedLink) bool { return t == f.Target && f.IfIndex == ifIndex }) ||
-		slices.ContainsFunc(a.list, func(p *attachment) bool {
-			return t == p.claimTarget() && a.CurrentIndex(p.ifIndex) == a.CurrentIndex(ifIndex)
-		})
+	return slices.ContainsFunc(a.list, func(p *attachment) bool {
+		return t == p.claimTarget() && a.CurrentIndex(p.ifIndex) == a.CurrentIndex(ifIndex)
+	})
 }
 
 // Has reports whether an interface is one of the ring's.

@@ -12,9 +12,9 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/host"
 	"github.com/socketxtreme/socketxtreme/internal/sys"
 	"github.com/socketxtreme/socketxtreme/ring"
-	"github.com/socketxtreme/socketxtreme/ring/link"
 	"github.com/socketxtreme/socketxtreme/ring/link/xdp"
 	"github.com/socketxtreme/socketxtreme/ring/offload"
+	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
 	"github.com/socketxtreme/socketxtreme/ring/transport/stream"
 	"github.com/socketxtreme/socketxtreme/tcp"
 	"github.com/socketxtreme/socketxtreme/udp"
@@ -94,28 +94,16 @@ func (e *ourEnd) openRing(pool *buffers.DriverPool) (closeAll func() error, err 
 		return closeAll, err
 	}
 	closers = append(closers, mirror.Close)
-	dev, err := xdp.Open(xdp.Config{Interface: "v0", TCP: true})
+	exchange, err := offload.NewExchange(offload.ExchangeConfig{Host: mirror, Open: nic.XDP(xdp.Config{TCP: true})})
 	if err != nil {
 		return closeAll, err
 	}
-	closers = append(closers, func() error {
-		if err := dev.Close(); !errors.Is(err, link.ErrClosed) {
-			return err
-		}
-		return nil
-	})
-	if err := dev.AddAddrs(); err != nil {
-		return closeAll, err
-	}
-	q, err := dev.OpenQueue(0, pool)
-	if err != nil {
-		return closeAll, err
-	}
-	driver := offload.New(offload.Config{Links: []offload.Link{{Link: q, Checksum: udp.Strict, Steering: dev}}, Host: mirror,
+	closers = append(closers, exchange.Close)
+	driver := offload.New(offload.Config{Exchange: exchange, Interfaces: []nic.Interface{{Name: "v0", Checksum: udp.Strict}},
 		TCP: &stream.Options{Settings: &e.x.Ours, Table: tcp.Config{TimeWait: 100 * time.Millisecond}}})
 	e.set, err = ring.NewSet(ring.SetConfig{Pool: pool, Kind: "offload", OneRing: offload.OneRing, Transport: offload.NewKernelPorts(mirror), Driver: driver})
 	if err != nil {
-		return closeAll, errors.Join(err, q.Close())
+		return closeAll, err
 	}
 	closers = append(closers, e.set.Close)
 	e.ring, err = e.set.NewRing()
