@@ -71,53 +71,56 @@ var groups = [...]int{unix.RTNLGRP_LINK, unix.RTNLGRP_NEIGH, unix.RTNLGRP_IPV4_I
 	unix.RTNLGRP_IPV4_RULE, unix.RTNLGRP_NEXTHOP}
 
 // newKernel opens the sockets in the namespace where it is called.
-func newKernel(receiveBuffer int) (k *kernel, err error) {
-	k = &kernel{buffer: make([]byte, 64<<10), probe: -1, ended: make(chan struct{})}
-	defer func() {
-		if err != nil {
-			k.close()
-			k = nil
-		}
-	}()
+func newKernel(receiveBuffer int) (*kernel, error) {
+	k := &kernel{buffer: make([]byte, 64<<10), probe: -1, ended: make(chan struct{})}
+	if err := k.open(receiveBuffer); err != nil {
+		k.close()
+		return nil, err
+	}
+	return k, nil
+}
+
+// open opens the sockets of a new source. After an error, close closes those that are open.
+func (k *kernel) open(receiveBuffer int) error {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_ROUTE)
 	if err != nil {
-		return nil, fmt.Errorf("host: netlink socket: %w", err)
+		return fmt.Errorf("host: netlink socket: %w", err)
 	}
 	k.events = os.NewFile(uintptr(fd), "netlink notifications")
 	// The forced form needs CAP_NET_ADMIN; without it net.core.rmem_max is the limit.
 	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, receiveBuffer) != nil {
 		if err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, receiveBuffer); err != nil {
-			return nil, fmt.Errorf("host: netlink receive buffer of %d: %w", receiveBuffer, err)
+			return fmt.Errorf("host: netlink receive buffer of %d: %w", receiveBuffer, err)
 		}
 	}
 	if err = unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
-		return nil, fmt.Errorf("host: netlink bind: %w", err)
+		return fmt.Errorf("host: netlink bind: %w", err)
 	}
 	for _, g := range groups {
 		if err = unix.SetsockoptInt(fd, unix.SOL_NETLINK, unix.NETLINK_ADD_MEMBERSHIP, g); err != nil {
-			return nil, fmt.Errorf("host: netlink group %d: %w", g, err)
+			return fmt.Errorf("host: netlink group %d: %w", g, err)
 		}
 	}
 	for _, h := range []**nl.SocketHandle{&k.dump, &k.ask} {
 		s, err := nl.Subscribe(unix.NETLINK_ROUTE)
 		if err != nil {
-			return nil, fmt.Errorf("host: netlink socket: %w", err)
+			return fmt.Errorf("host: netlink socket: %w", err)
 		}
 		*h = &nl.SocketHandle{Socket: s}
 		if err := s.SetReceiveTimeout(&unix.Timeval{Sec: 10}); err != nil {
-			return nil, fmt.Errorf("host: netlink time-out: %w", err)
+			return fmt.Errorf("host: netlink time-out: %w", err)
 		}
 	}
 	if k.probe, err = unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0); err != nil {
-		return nil, fmt.Errorf("host: probe socket: %w", err)
+		return fmt.Errorf("host: probe socket: %w", err)
 	}
 	if k.paths, err = openPathMTUs(k.interrupt); err != nil {
-		return nil, err
+		return err
 	}
 	if k.remote, err = openRemoteChildren(k.interrupt); err != nil {
-		return nil, err
+		return err
 	}
-	return k, nil
+	return nil
 }
 
 // next waits for a datagram of notifications, or a change that a goroutine beside the mirror has found; see source.
