@@ -9,8 +9,8 @@ import (
 // Rule is the line in front of each socket that WriteSocket writes, and at the end of VMA_STATS_FILE.
 const Rule = "======================================================\n"
 
-// WriteSocket writes what vma_stats shows of a socket in its view 3, with lines that it does not have where there is more to say. suffix is "/s"
-// for values that are rates.
+// WriteSocket writes what vma_stats shows of a socket in its view 3, as far as it is counted here, with lines that it does not have where there
+// is more to say. suffix is "/s" for values that are rates.
 func WriteSocket(w io.Writer, v *View, suffix string) {
 	fmt.Fprintf(w, "%s\tFd=[%d]\n", Rule, v.ID)
 	fmt.Fprintf(w, "- %s, Non-blocked", strings.ToUpper(v.Info["protocol"]))

@@ -90,7 +90,7 @@ func golden(t *testing.T, name string, got []byte) {
 	require.Equal(t, string(want), string(got), name)
 }
 
-// The columns and rows are vma_stats': its formats, with numbers of its manual's example.
+// The columns are vma_stats': its formats, with numbers of its manual's example. View 3 lacks some of its rows, and has others.
 func TestGoldenViews(t *testing.T) {
 	for name, s := range map[string]*Snapshot{"totals": snapshot(), "deltas": later().Rates(snapshot())} {
 		var b bytes.Buffer
