@@ -141,3 +141,37 @@ func TestSocketOfOursThatIsNotedLate(t *testing.T) {
 		}
 	}
 }
+
+// The same of a group that ours send to: who receives it decides whether the kernel sends a copy, and senders receive PATH when that changes.
+func TestReceiverOfOursThatIsNotedLate(t *testing.T) {
+	on := host.GroupOn{Group: [4]byte{239, 1, 1, 1}, Interface: 2}
+	flow := GroupFlow{on, 7000}
+	for _, when := range []string{"after it was published", "between two looks", "while it looks"} {
+		for _, hasOther := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, another socket: %v", when, hasOther), func(t *testing.T) {
+				w := newStepped(t)
+				w.kernel.has.users, w.kernel.has.bound = map[host.GroupOn]int{on: 1}, []host.Bound{{Port: 7000, Inode: 2}}
+				if hasOther {
+					w.kernel.has.bound = append(w.kernel.has.bound, host.Bound{Port: 7000, Inode: 3})
+				}
+				noteLate := func() { w.SetJoined(Key{2, 1}, Joined{Inode: 2, Port: 7000, Groups: map[host.GroupOn]int{on: 1}}) }
+				w.AddSend(Key{1, 1}, 1, flow)
+				require.Equal(t, confirmAfter, w.step(false))
+				switch when {
+				case "between two looks":
+					noteLate()
+				case "while it looks":
+					w.kernel.has.meanwhile = func() { w.kernel.has.meanwhile = nil; noteLate() }
+				}
+				w.step(false)
+				if when == "after it was published" {
+					require.True(t, w.OtherSockets().Received[flow])
+					noteLate()
+				}
+				require.Equal(t, hasOther, w.OtherSockets().Received[flow])
+				w.look()
+				require.Equal(t, hasOther, w.OtherSockets().Received[flow])
+			})
+		}
+	}
+}
