@@ -56,30 +56,41 @@ type OtherSockets struct {
 	Ports    map[PortUse]struct{}   // ports of ours that others have too
 
 	// The inodes of those others. One of them may turn out to be ours: see dropOurs.
-	sharedBy map[GroupFlow][]uint64
-	portsBy  map[PortUse][]uint64
+	sharedBy   map[GroupFlow][]uint64
+	receivedBy map[GroupFlow][]uint64
+	portsBy    map[PortUse][]uint64
 }
 
 func (n *OtherSockets) equal(m *OtherSockets) bool {
 	return maps.Equal(n.Shared, m.Shared) && maps.Equal(n.Received, m.Received) && maps.Equal(n.Ports, m.Ports)
 }
 
-// dropOurs is n without the groups and ports that are shared with sockets of ours alone; n itself if there is none. A socket of ours is bound,
+// dropOurs is n without what is shared with sockets of ours alone, or received by them; n itself if there is nothing. A socket of ours is bound,
 // and joins, before its owner tells the watcher of it, and the owner may be displaced in between for longer than confirmAfter.
 func (n *OtherSockets) dropOurs(ours map[uint64]bool) *OtherSockets {
 	shared, changed := onlyOthers(n.Shared, n.sharedBy, ours)
 	ports, portsChanged := onlyOthers(n.Ports, n.portsBy, ours)
-	if !changed && !portsChanged {
+	received, receivedChanged := n.Received, false
+	for g, is := range n.Received {
+		if !is || !areOurs(n.receivedBy[g], ours) {
+			continue
+		}
+		if !receivedChanged {
+			received, receivedChanged = maps.Clone(n.Received), true
+		}
+		received[g] = false
+	}
+	if !changed && !portsChanged && !receivedChanged {
 		return n
 	}
-	return &OtherSockets{Shared: shared, Received: n.Received, Ports: ports, sharedBy: n.sharedBy, portsBy: n.portsBy}
+	return &OtherSockets{shared, received, ports, n.sharedBy, n.receivedBy, n.portsBy}
 }
 
 // onlyOthers copies a set without the members for which by has sockets of ours alone; it is the same set if there is none.
 func onlyOthers[K comparable](set map[K]struct{}, by map[K][]uint64, ours map[uint64]bool) (rest map[K]struct{}, changed bool) {
 	rest = set
 	for k := range set {
-		if list := by[k]; len(list) == 0 || slices.ContainsFunc(list, func(inode uint64) bool { return !ours[inode] }) {
+		if !areOurs(by[k], ours) {
 			continue
 		}
 		if !changed {
@@ -88,6 +99,11 @@ func onlyOthers[K comparable](set map[K]struct{}, by map[K][]uint64, ours map[ui
 		delete(rest, k)
 	}
 	return rest, changed
+}
+
+// areOurs reports whether the sockets of a list are all ours; false for an empty list.
+func areOurs(list []uint64, ours map[uint64]bool) bool {
+	return len(list) > 0 && !slices.ContainsFunc(list, func(inode uint64) bool { return !ours[inode] })
 }
 
 var noOtherSockets = &OtherSockets{}
@@ -170,7 +186,7 @@ func (f *GroupWatcher) note(set func()) {
 	f.mu.Lock()
 	set()
 	found, isNews := f.current.Load(), false
-	if found != nil && len(found.Shared)+len(found.Ports) > 0 {
+	if found != nil && len(found.Shared)+len(found.Received)+len(found.Ports) > 0 {
 		if rest := found.dropOurs(f.inodes()); rest != found {
 			f.current.Store(rest)
 			f.version.Add(1)
@@ -430,6 +446,7 @@ func (f *GroupWatcher) confirm(found, again *OtherSockets) {
 	})
 	for g := range again.Received {
 		again.Received[g] = again.Received[g] || found.Received[g]
+		again.receivedBy[g] = append(again.receivedBy[g], found.receivedBy[g]...)
 	}
 }
 
@@ -500,7 +517,8 @@ func (f *GroupWatcher) askKernel(files Members) (*OtherSockets, error) {
 		ports = append(ports, p)
 	}
 	f.mu.Unlock()
-	found := &OtherSockets{map[GroupFlow]struct{}{}, map[GroupFlow]bool{}, map[PortUse]struct{}{}, map[GroupFlow][]uint64{}, map[PortUse][]uint64{}}
+	found := &OtherSockets{map[GroupFlow]struct{}{}, map[GroupFlow]bool{}, map[PortUse]struct{}{}, map[GroupFlow][]uint64{},
+		map[GroupFlow][]uint64{}, map[PortUse][]uint64{}}
 	if len(flows)+len(sends)+len(ports) == 0 {
 		return found, nil
 	}
@@ -551,7 +569,8 @@ func (f *GroupWatcher) askKernel(files Members) (*OtherSockets, error) {
 		}
 	}
 	for _, g := range joined {
-		found.Received[g] = len(receivers(g)) > 0
+		found.receivedBy[g] = receivers(g)
+		found.Received[g] = len(found.receivedBy[g]) > 0
 	}
 	return found, nil
 }
