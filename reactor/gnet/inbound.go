@@ -46,7 +46,7 @@ func (in *inbound) len() int {
 
 // push appends a received packet, which belongs to inbound from now on.
 func (in *inbound) push(p buffers.Packet) {
-	if in.pkt.IsZero() && !in.long && p.NumBuffers() == 1 {
+	if len(in.head) == 0 && in.pkt.IsZero() && !in.long && p.NumBuffers() == 1 { // head may be bytes of pushBytes, which have no packet
 		in.head, in.pkt = p.Bytes(), p
 		return
 	}
