@@ -35,7 +35,7 @@ func (c *conn) SetReadDeadline(t time.Time) error { return c.setDeadline(t, time
 func (c *conn) SetWriteDeadline(t time.Time) error { return c.setDeadline(t, timerWrite) }
 
 // setDeadline sets or, with the zero time, removes the deadlines of timerRead, timerWrite or both. It works on the loop. Any goroutine.
-func (c *conn) setDeadline(t time.Time, timers ...int) error {
+func (c *conn) setDeadline(t time.Time, which ...int) error {
 	if c.el.exact {
 		return ErrUnsupportedOp
 	}
@@ -46,9 +46,9 @@ func (c *conn) setDeadline(t time.Time, timers ...int) error {
 		w := c.deadlines()
 		d := time.Duration(-1)
 		if !t.IsZero() {
-			d = max(0, time.Until(t))
+			d = max(0, time.Until(t)) + c.el.turnAge()
 		}
-		for _, k := range timers {
+		for _, k := range which {
 			if k == timerWrite {
 				w.writeExpired = false
 			}
@@ -101,7 +101,11 @@ func (el *eventloop) runOnLoop(f func() error) error {
 	return el.tasks.push(task{kind: taskRun, run: func() { _ = f() }})
 }
 
-// set starts or moves a timer; a negative d stops it.
+// turnAge returns how long the loop's turn has lasted. It is added to a time that is counted from now, because the loop's After counts from the
+// beginning of the turn: without it a timer that a handler starts after long work fires early. Loop only.
+func (el *eventloop) turnAge() time.Duration { return time.Since(el.loop.Now()) }
+
+// set starts or moves a timer that fires d after the beginning of the loop's turn; a negative d stops it.
 func (w *timers) set(which int, d time.Duration) {
 	loop := w.c.el.loop
 	if t := w.timer[which]; t != 0 {
@@ -113,7 +117,8 @@ func (w *timers) set(which int, d time.Duration) {
 	}
 }
 
-// active moves the idle timer, because something was received or written.
+// active moves the idle timer, because something was received or written. The time counts from the beginning of the loop's turn: reading the
+// clock for each packet would cost more than the timer.
 func (w *timers) active() {
 	if w.idle > 0 {
 		if t, ok := w.c.el.loop.Reset(w.timer[timerIdle], w.idle); ok {
@@ -144,7 +149,7 @@ func (el *eventloop) expired(_ *reactor.Loop, data uint64) {
 		c.timers.writeExpired = true
 		return
 	}
-	c.reset = c.out.size > 0 // see giveUp
+	c.reset = c.out.size > 0 // dropping data resets: see abortFull
 	_ = el.close(c, os.ErrDeadlineExceeded)
 	el.after()
 }

@@ -79,8 +79,7 @@ func (el *eventloop) Schedule(ctx context.Context, r Runnable, delay time.Durati
 		return ErrNilRunnable
 	}
 	return el.runOnLoop(func() error {
-		worked := time.Since(el.loop.Now()) // After counts from the beginning of the turn
-		el.loop.After(worked+delay, func() {
+		el.loop.After(el.turnAge()+delay, func() {
 			el.depth = 1
 			el.execute(ctx, r)
 			el.depth = 0
