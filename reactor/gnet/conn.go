@@ -330,9 +330,10 @@ func (c *conn) setOption(byFD func(fd int) error, bySocket func(*xtreme.Socket) 
 	if err := c.withFD(func(int) error { return nil }); err != nil {
 		return err
 	}
+	isWaiting := c.el.onLoop() // the caller gets the error
 	return c.el.runOnLoop(func() error {
 		err := bySocket(c.socket)
-		if err != nil && !c.el.onLoop() {
+		if err != nil && !isWaiting {
 			c.el.eng.log.Warnf("connection from %v: %v", c.remote, err)
 		}
 		return err
