@@ -29,6 +29,7 @@ type Engine struct {
 	kinds    map[conf.RingKind]chosen // decisions of choose, by the kind that was asked for
 	reported map[string]bool          // names of settings without effect that were logged
 	pollers  []*Poller                // those that are open
+	making   []string                 // names of the pollers that NewPoller is making; they keep the engine open
 	closed   bool
 
 	made   atomic.Int64 // pollers made so far
@@ -120,24 +121,44 @@ func (e *Engine) NewPoller(name string, c PollerConfig) (*Poller, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := e.beginPoller(name); err != nil {
+		return fail(err)
+	}
 	poller, err := newPoller(e, name, kind, chosen, &c)
 	if err != nil {
+		e.endPoller(name, nil)
 		return fail(err)
 	}
 	if !c.Auxiliary {
 		e.logUnusedBy(chosen, &c)
 	}
+	e.endPoller(name, poller)
+	e.openSharesOf(poller)
+	e.made.Inc()
+	return poller, nil
+}
+
+// beginPoller notes that a poller is being made. Until endPoller Close refuses to end the engine, because a poller that is being made uses its
+// statistics file, recorder and log already. It is an error if the engine is closed.
+func (e *Engine) beginPoller(name string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
-		return nil, errors.Join(fmt.Errorf("xtreme: poller %q: engine: %w", name, ring.ErrClosed), poller.Close())
+		return fmt.Errorf("engine: %w", ring.ErrClosed)
 	}
-	e.pollers = append(e.pollers, poller)
-	for _, name := range e.nics.sharedNames() {
-		poller.openShareSoon(name)
+	e.making = append(e.making, name)
+	return nil
+}
+
+// endPoller undoes beginPoller, and lists the poller that was made as open; nil: it could not be made.
+func (e *Engine) endPoller(name string, made *Poller) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	i := slices.Index(e.making, name)
+	e.making = slices.Delete(e.making, i, i+1)
+	if made != nil {
+		e.pollers = append(e.pollers, made)
 	}
-	e.made.Inc()
-	return poller, nil
 }
 
 // EngineStats are counters of an engine since it was made. They only grow: what is closed again stays counted.
@@ -164,7 +185,8 @@ func (e *Engine) RingByFD(fd int) (*ring.Ring, bool) {
 }
 
 // Close ends the engine and closes the files of its log and its capture. Pollers must be closed before, each by its own goroutine: with any
-// still open Close returns an error that names them, and changes nothing. It may block while captured frames are written (SX_CAPTURE).
+// still open, or being made, Close returns an error that names them, and changes nothing. It may block while captured frames are written
+// (SX_CAPTURE).
 func (e *Engine) Close() error {
 	if err := e.markClosed(); err != nil {
 		return err
@@ -174,18 +196,19 @@ func (e *Engine) Close() error {
 	return errors.Join(e.stats.close(e), e.socketReport.close(), e.recorder.Close(), e.closeLog())
 }
 
-// markClosed makes NewPoller fail from now on. It is an error if a poller is open.
+// markClosed makes NewPoller fail from now on. It is an error if a poller is open or being made.
 func (e *Engine) markClosed() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
 		return fmt.Errorf("xtreme: engine: %w", ring.ErrClosed)
 	}
-	if len(e.pollers) > 0 {
-		names := make([]string, len(e.pollers))
-		for i, p := range e.pollers {
-			names[i] = p.name
+	if len(e.pollers)+len(e.making) > 0 {
+		var names []string
+		for _, p := range e.pollers {
+			names = append(names, p.name)
 		}
+		names = append(names, e.making...)
 		return fmt.Errorf("xtreme: close engine: pollers still open: %q", names)
 	}
 	e.closed = true

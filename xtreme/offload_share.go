@@ -25,6 +25,14 @@ func (e *Engine) openShares(from *Poller, ifName string) {
 	}
 }
 
+// openSharesOf has a new poller open its shares of the interfaces that others have opened. The poller is on the engine's list by now, so that it
+// does not miss an interface that is opened meanwhile: see openShares.
+func (e *Engine) openSharesOf(p *Poller) {
+	for _, ifName := range e.nics.sharedNames() {
+		p.openShareSoon(ifName)
+	}
+}
+
 // openShareSoon posts openShare to a poller with a share. Any goroutine.
 func (p *Poller) openShareSoon(ifName string) {
 	if p.offloaded != nil && p.offloaded.share.Of > 1 {
