@@ -179,10 +179,10 @@ func (p *Poller) Wake() {
 // polledRing returns the ring through which other goroutines reach the owner (Post, Wake): the first one that was polled, else the first; nil
 // after Close.
 func (p *Poller) polledRing() *ring.Ring {
-	if len(p.set.Rings()) == 0 {
+	rings := p.Rings() // read once: the owner may be closing the poller, and the next list may be empty
+	if len(rings) == 0 {
 		return nil
 	}
-	rings := p.Rings()
 	for _, r := range rings {
 		if r.IsPolled() {
 			return r
