@@ -22,7 +22,7 @@ type monitor struct {
 	poller  *Poller
 	block   *stats.Block // of the poller; nil: it found no room
 	loop    *ring.Loop
-	drops   *stats.Block // of the offloaded ring that is being made
+	drops   *stats.Block // of the offloaded ring that is being made, or could not be made; nil: none
 	rings   map[*ring.Ring]*ringBlocks
 	sockets map[*ring.Socket]*stats.Block
 	second  atomic.Bool // the next Refresh copies the drivers' counts: it is the first one of a second
@@ -55,9 +55,16 @@ func newMonitor(of *publication, p *Poller) *monitor {
 // oneLine makes a text fit a line of key=value.
 func oneLine(text string) string { return strings.ReplaceAll(text, "\n", " ") }
 
-// close gives the poller's block back, when its rings are closed.
+// close gives back the poller's block, and that for the drops of an offloaded ring that could not be made. The poller's rings are closed before.
 func (m *monitor) close() {
-	if m != nil && m.block != nil {
+	if m == nil {
+		return
+	}
+	if m.drops != nil {
+		m.drops.Close()
+		m.drops = nil
+	}
+	if m.block != nil {
 		m.of.removeMonitor(m)
 		m.block.Close()
 	}
