@@ -22,3 +22,12 @@ func (e *Engine) Capture(with json.RawMessage, w io.Writer) error { return e.sta
 
 // OpenDrops opens the block for the drops of an offloaded ring, as is done before the ring is made.
 func (p *Poller) OpenDrops() { p.monitor.offloadDrops() }
+
+// JoinInterfaces makes a user of what offloaded rings share; leave undoes that.
+func (e *Engine) JoinInterfaces() (leave func() error, err error) {
+	_, _, err = e.nics.join()
+	return e.nics.leave, err
+}
+
+// HasExchange reports whether there is an exchange.
+func (e *Engine) HasExchange() bool { return e.nics.currentExchange() != nil }
