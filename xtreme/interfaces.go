@@ -108,7 +108,13 @@ func (x *interfaces) leave() error {
 	if !last {
 		return nil
 	}
-	return errors.Join(exchange.Close(), mirror.Close()) // without the lock: open takes it while the exchange holds its own
+	err := errors.Join(exchange.Close(), mirror.Close()) // without the lock: open takes it while the exchange holds its own
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.exchange == exchange { // else a poller has joined meanwhile, and made new ones
+		x.exchange, x.mirror = nil, nil
+	}
+	return err
 }
 
 // open opens an interface for AF_XDP, with the queues and in the mode that the settings say. The exchange calls it
