@@ -53,7 +53,11 @@ func (f *offloading) openShare(ifName string) {
 		if !ok {
 			return // it is gone, and with it what the other one had opened
 		}
-		why = f.attach(snap, l.Index, 1, stampSource(f.time, &ring.Config{}))
+		if p := snap.Path(l.Index); !p.Offload { // it has changed since the other one opened it: it belongs to a bond now, say
+			why = []ring.Reason{{Code: p.Code, Text: p.Text}}
+		} else {
+			why = f.attach(snap, l.Index, 1, stampSource(f.time, &ring.Config{}))
+		}
 	}
 	for _, r := range why {
 		f.poller.engine.log.Info("this poller's share of an interface is the kernel's", "poller", f.poller.name, "interface", ifName, "because", r.String())
