@@ -126,6 +126,9 @@ func (l *Loop) reap() (int, error) {
 	switch {
 	case n > 0:
 		l.busy, l.busyIO = true, true
+		if l.behind > 0 {
+			l.behind = emptyPolls // the empty ones must be in a row
+		}
 	case l.behind > 0 && err == nil: // an error always comes without completions, so it does not show that there are none
 		l.behind--
 	}
