@@ -21,7 +21,7 @@ type posts struct {
 
 	mu     sync.Mutex
 	work   []func()      // posted and not yet taken by the loop
-	asked  []chan Stats  // who waits for a Snapshot
+	asked  []chan Stats  // one for each Snapshot that waits for its answer
 	closed bool          // posting is refused
 	ended  bool          // the loop has ended, and final has its statistics
 	over   chan struct{} // closed when ended is set
@@ -105,10 +105,18 @@ func (p *posts) ask(answer chan Stats) {
 	p.notify(noticeAsked)
 }
 
+// stopping reports whether a shutdown was asked for, in good order or without waiting.
 func (p *posts) stopping() bool { return p.flags.Load()&noticeStop != 0 }
+
+// aborting reports whether the shutdown must not wait any more.
 func (p *posts) aborting() bool { return p.flags.Load()&noticeAbort != 0 }
-func (p *posts) left() bool     { return p.next < len(p.running) }
-func (p *posts) waiting() bool  { return p.flags.Load()&(noticeWork|noticeAsked) != 0 || p.left() }
+
+// hasTaken reports whether functions that the loop has taken are still to be run, because the budget of a turn was used up or one panicked.
+// Loop only.
+func (p *posts) hasTaken() bool { return p.next < len(p.running) }
+
+// waiting reports whether there is something for runPosted. Loop only.
+func (p *posts) waiting() bool { return p.flags.Load()&(noticeWork|noticeAsked) != 0 || p.hasTaken() }
 
 // take moves the functions posted so far to running. Functions that they post themselves are run in a later turn.
 func (p *posts) take() {
@@ -142,7 +150,7 @@ func (l *Loop) runPosted() {
 	if p.flags.Load()&noticeAsked != 0 {
 		p.answer(l.Stats())
 	}
-	if !p.left() {
+	if !p.hasTaken() {
 		if p.flags.Load()&noticeWork == 0 {
 			return
 		}
@@ -155,7 +163,7 @@ func (l *Loop) runPosted() {
 	l.busy, l.busyIO = true, true
 	l.doing = inPosted
 	l.poller.MarkWork(ring.WorkPosted)
-	for budget := l.config.PostBudget; budget > 0 && p.left(); budget-- {
+	for budget := l.config.PostBudget; budget > 0 && p.hasTaken(); budget-- {
 		f := p.running[p.next]
 		p.running[p.next] = nil
 		p.next++

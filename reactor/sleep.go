@@ -85,7 +85,7 @@ func (l *Loop) sleepIfIdle() error {
 		return nil
 	}
 	l.idle++
-	if l.busy || l.posts.left() {
+	if l.busy || l.posts.hasTaken() {
 		return nil // timers have run: the next turn reads the clock before the loop decides how long to sleep. Or posted functions are left
 	}
 	yielded := l.yielded

@@ -23,7 +23,7 @@ type Stats struct {
 
 	Panics     uint64 // in the program's code, whether the loop went on or not
 	Resets     uint64 // connections that were reset after a panic
-	RingErrors uint64 // Polls that returned an error; the first one in a row is logged
+	RingErrors uint64 // Polls and Flushes that returned an error; the first one in a row is logged
 	Aborted    uint64 // sockets that were open when the loop ended and could not be closed in good order
 	Dropped    uint64 // posted functions that did not run, because the loop ended on an error
 }

@@ -24,7 +24,7 @@ type Network struct {
 	next   atomic.Uint32 // loop that the next dial or packet socket goes to
 	cancel context.CancelFunc
 	ended  chan struct{} // closed when every loop has ended
-	err    error         // of the loops; after gone
+	err    error         // of the loops; to be read once ended is closed
 
 	closing sync.Once
 }

@@ -249,7 +249,7 @@ func (p *PacketConn) Close() error {
 	p.byUser = true
 	p.mu.Unlock()
 	p.end()
-	_ = p.loop.do(func() error { return nil }) // behind attend, which sends and closes; after the loop's end there is nothing left
+	_ = p.loop.do(func() error { return nil }) // it runs behind serveCalls, which sends and closes; after the loop's end there is nothing left
 	return nil
 }
 

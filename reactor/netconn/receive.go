@@ -17,7 +17,7 @@ import (
 //
 // Lending a buffer and taking it back costs about what copying 2 KiB does, and wakes a loop that sleeps. It also lets a reader
 // that does nothing keep a buffer of 2 KiB for a message of 50 bytes; so small ones are never lent, and large ones (see
-// xtreme.LargeStream) are not while fewer than a quarter of the pool's buffers are free: however many connections are slow,
+// Config.LargeStream) are not while fewer than a quarter of the pool's buffers are free: however many connections are slow,
 // what they hold is heap memory then, bounded for each, and the buffers go round for the others.
 
 // segment is a piece of what waits for a reader: lent by the pool, or in a chunk.
@@ -129,7 +129,7 @@ func (c *Conn) receiveLocked(p buffers.Packet) (kept, call bool) {
 	suspend := c.in.full(c.loop.net.config.ReceiveBuffer) && !c.in.suspended
 	c.in.suspended = c.in.suspended || suspend
 	c.loop.noteWoken(c.in.wake())
-	return kept, suspend && c.needsLoop() // attend stops the ring, outside of its Poll, if the reader has not come by then
+	return kept, suspend && c.needsLoop() // serveCalls stops the ring, outside of its Poll, if the reader has not come by then
 }
 
 // endReading makes reads return cause after the data that is queued. Loop only.
