@@ -150,8 +150,8 @@ func (a *acceptor) sendBuffer() int { return max(a.el.eng.opts.SocketSendBuffer,
 // addListener enters a listener into the loop's list and returns the user data by which its completions are found, and, if connections are
 // limited or accepted for other loops, the function that decides on each accepted connection; else nil.
 func (el *eventloop) addListener(a *acceptor) (userData *uint64, acceptTo func(fd int, peer netip.AddrPort) bool) {
-	userData = xtreme.Ptr(listenerBit | uint64(len(el.ends)))
-	el.ends = append(el.ends, a)
+	userData = xtreme.Ptr(listenerBit | uint64(len(el.listeners)))
+	el.listeners = append(el.listeners, a)
 	if el.eng.opts.MaxConnections > 0 || el == el.eng.ingress {
 		acceptTo = a.assignConnection
 	}

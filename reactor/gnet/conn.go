@@ -97,19 +97,19 @@ type conn struct {
 
 	withheld []segment // packets that the ring delivered after reading was suspended
 
-	slot      uint32
-	state     state
-	dirty     bool  // it is in el.dirty
-	unflushed bool  // outbound has data of ReadFrom that no event will send
-	full      bool  // outbound was above the high-water mark, and not below half of it since
-	finishing bool  // CloseWhenSent was called
-	suspended bool  // by SuspendRead
-	eof       bool  // the peer's FIN follows the withheld packets
-	limited   bool  // counts against MaxConnections
-	reset     bool  // closing resets it: bytes that were written are dropped
-	onStack   bool  // our own stack carries it: there is no descriptor. Set before other goroutines know the connection
-	large     bool  // receives into large buffers, see adaptBuffers
-	streak    uint8 // packets in a row that suggest the other size of buffers
+	slot            uint32
+	state           state
+	dirty           bool  // it is in el.dirty
+	unflushed       bool  // outbound has data of ReadFrom that no event will send
+	full            bool  // outbound was above the high-water mark, and not below half of it since
+	closingWhenSent bool  // CloseWhenSent was called
+	suspended       bool  // by SuspendRead
+	eof             bool  // the peer's FIN follows the withheld packets
+	limited         bool  // counts against MaxConnections
+	reset           bool  // closing resets it: bytes that were written are dropped
+	onStack         bool  // our own stack carries it: there is no descriptor. Set before other goroutines know the connection
+	large           bool  // receives into large buffers, see adaptBuffers
+	streak          uint8 // packets in a row that suggest the other size of buffers
 
 	safe          atomic.Pointer[any]
 	network       string // "tcp" or "unix"

@@ -15,8 +15,8 @@ type connected struct{ *datagram }
 
 var _ ConnX = connected{}
 
-// link is what only connected sockets have.
-type link struct {
+// connectedState is what only connected sockets have.
+type connectedState struct {
 	connectedPeer *datagram // the Conn of the one peer; nil for a server
 	suspended     bool
 	why           error               // with which a deferred close is made
@@ -31,17 +31,17 @@ type link struct {
 var began = time.Now()
 
 // active notes that something was received or sent, for the idle timeout. Any goroutine.
-func (l *link) active() {
+func (l *connectedState) active() {
 	if l.idle.Load() > 0 {
 		l.used.Store(int64(time.Since(began)))
 	}
 }
 
 // keepError keeps an ICMP error for the next Write, as the kernel does.
-func (l *link) keepError(err error) { l.failed.Store(&err) }
+func (l *connectedState) keepError(err error) { l.failed.Store(&err) }
 
 // takeError returns the error of keepError once, then nil. Any goroutine.
-func (l *link) takeError() error {
+func (l *connectedState) takeError() error {
 	if l.failed.Load() == nil {
 		return nil
 	}

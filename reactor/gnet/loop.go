@@ -30,7 +30,7 @@ type eventloop struct {
 
 	conns     []streamOrDatagram // by the user data of their sockets
 	free      []uint32
-	ends      []*acceptor // listeners, by their user data
+	listeners []*acceptor // by their user data
 	acceptors []*acceptor // those and the UDP sockets
 	low       [2]int      // by class: with fewer buffers left, unread data is copied
 
@@ -190,7 +190,7 @@ func (el *eventloop) event(done *xtreme.Completion) {
 	case c.state != stateOpen:
 	case done.Events.Any(xtreme.EventErr | xtreme.EventHup):
 		_ = el.close(c, callError("read", done.Err))
-	case done.Events.Has(xtreme.EventRdHup) && c.finishing: // what waits is still sent
+	case done.Events.Has(xtreme.EventRdHup) && c.closingWhenSent: // what waits is still sent
 	case done.Events.Has(xtreme.EventRdHup) && len(c.withheld) > 0:
 		c.eof = true
 	case done.Events.Has(xtreme.EventRdHup):
@@ -280,7 +280,7 @@ func (el *eventloop) accepted(done *xtreme.Completion) bool {
 		refuse(done)
 		return false
 	}
-	l := el.ends[done.Listener.UserData()&^listenerBit]
+	l := el.listeners[done.Listener.UserData()&^listenerBit]
 	c := newConn(el, l.network, l.local, l.peerAddr(done.Source))
 	c.limited = true
 	c.socket, c.fd, c.onStack = done.Socket, done.Socket.ID(), done.Socket.Ring().Kind() == string(conf.RingOffload)

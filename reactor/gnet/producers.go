@@ -143,7 +143,7 @@ func (c *conn) CloseWhenSent() error {
 	if c.state != stateOpen {
 		return net.ErrClosed
 	}
-	c.finishing = true
+	c.closingWhenSent = true
 	if err := c.SuspendRead(); err != nil {
 		return err
 	}

@@ -143,12 +143,12 @@ func (eng *engine) abandon() (err error) {
 func (eng *engine) watchDescriptorLimit() {
 	const every = 20 * time.Millisecond
 	for _, el := range eng.all {
-		if len(el.ends) == 0 {
+		if len(el.listeners) == 0 {
 			continue
 		}
 		var look func()
 		look = func() {
-			for _, a := range el.ends {
+			for _, a := range el.listeners {
 				if a.socket.Stats().AcceptFailures > 0 {
 					eng.log.Errorf("Accept() failed: out of descriptors or memory")
 					eng.shutdown(nil)

@@ -27,11 +27,11 @@ func (c *conn) ResumeRead() error {
 
 // resume lets the ring read for the connection again, unless something else has suspended it.
 func (c *conn) resume() error {
-	if c.blocked > 0 || c.suspended || c.finishing {
+	if c.blocked > 0 || c.suspended || c.closingWhenSent {
 		return nil
 	}
 	if len(c.withheld) > 0 { // first that, in a turn of its own; then the ring
-		return c.el.tasks.push(task{kind: taskFeed, c: c})
+		return c.el.tasks.push(task{kind: taskDeliverWithheld, c: c})
 	}
 	return c.socket.Resume()
 }

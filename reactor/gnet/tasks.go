@@ -15,7 +15,7 @@ const (
 	taskWritev
 	taskWake
 	taskClose
-	taskFeed
+	taskDeliverWithheld
 	taskDrained
 	taskRun
 )
@@ -112,7 +112,7 @@ func (t *task) isZero() bool { return t.c == nil && t.run == nil }
 // runTask executes one task: a write, a call of the handler, a close, or a function.
 func (el *eventloop) runTask(t *task) {
 	c := t.c
-	if t.kind == taskFeed {
+	if t.kind == taskDeliverWithheld {
 		el.depth, el.current = 0, nil
 		c.deliverWithheld()
 		el.after()

@@ -23,7 +23,7 @@ type udpSocket struct {
 	slot   uint32
 	peers  peers // of a server's
 	out    outbox
-	link
+	connectedState
 
 	mu     sync.RWMutex // guards sends of other goroutines against the closing of the descriptor
 	fd     int          // -1 once closed

@@ -181,7 +181,7 @@ func (c *conn) Flush() error {
 		}
 	}
 	c.checkLowWater()
-	if c.finishing && c.out.size == 0 {
+	if c.closingWhenSent && c.out.size == 0 {
 		_ = c.el.close(c, nil)
 	}
 	return nil
