@@ -29,24 +29,24 @@ type Conn struct {
 	handAt  int        // the first of them that is not read to its end
 	writing sync.Mutex // held while one Write's bytes are queued
 
-	mu       sync.Mutex
-	in       inbound
-	out      outbound
-	closed   bool // calls return net.ErrClosed
-	byUser   bool // Close was called
-	reset    bool // close with a reset, dropping data that was not sent
-	called   bool // it is on the loop's list
-	watch    int  // a second descriptor of the socket, see setWatch; 0: none
-	released atomic.Bool
+	mu          sync.Mutex
+	in          inbound
+	out         outbound
+	closed      bool // calls return net.ErrClosed
+	closeCalled bool
+	reset       bool // close with a reset, dropping data that was not sent
+	called      bool // it is on the loop's list
+	watch       int  // a second descriptor of the socket, see setWatch; 0: none
+	released    atomic.Bool
 
 	// used by the loop alone
-	socket       *xtreme.Socket
-	socketClosed bool       // the socket was closed
-	dialled      chan error // of a connection being made; nil afterwards
-	halted       bool       // reading was suspended at the ring
-	blocked      bool       // the kernel's queue is full: OUT follows
-	ended        bool       // FIN was sent
-	closer       bool       // the timer of CloseTimeout runs
+	socket         *xtreme.Socket
+	socketClosed   bool       // the socket was closed
+	dialled        chan error // of a connection being made; nil afterwards
+	halted         bool       // reading was suspended at the ring
+	blocked        bool       // the kernel's queue is full: OUT follows
+	finSent        bool
+	closeTimerRuns bool // the timer of CloseTimeout
 }
 
 var (
@@ -202,8 +202,8 @@ func (c *Conn) serveCalls() {
 		c.closeSocket()
 	case closed:
 		c.closeLater()
-	case finish && !c.ended:
-		c.ended = true
+	case finish && !c.finSent:
+		c.finSent = true
 		if err := c.socket.CloseWrite(); ignoreClosed(err) != nil {
 			c.endWriting(asNetError("shutdown", err))
 		}
@@ -223,10 +223,10 @@ func (c *Conn) serveCalls() {
 
 // closeLater starts the timer that bounds how long queued data may take to be sent after Close.
 func (c *Conn) closeLater() {
-	if c.closer {
+	if c.closeTimerRuns {
 		return
 	}
-	c.closer = true
+	c.closeTimerRuns = true
 	c.loop.reactor.After(c.loop.net.config.CloseTimeout, func() {
 		if !c.socketClosed {
 			c.abortSocket()
@@ -268,11 +268,11 @@ func (c *Conn) unlockAndCall() {
 // CloseTimeout is reset. SetLinger changes that. After a Write that failed, and beside one that has not returned, Close does not wait.
 func (c *Conn) Close() error {
 	c.mu.Lock()
-	if c.byUser {
+	if c.closeCalled {
 		c.mu.Unlock()
 		return c.fail("close", net.ErrClosed)
 	}
-	c.byUser = true
+	c.closeCalled = true
 	c.mu.Unlock()
 	c.end()
 	c.waitSent()

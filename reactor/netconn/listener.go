@@ -30,11 +30,11 @@ type Listener struct {
 
 	mu sync.Mutex
 	gate
-	queue     []*Conn
-	closed    bool
-	byUser    bool
-	suspended bool // queue is full: the ring is to stop
-	called    bool // on the loop's list
+	queue       []*Conn
+	closed      bool
+	closeCalled bool
+	suspended   bool // queue is full: the ring is to stop
+	called      bool // on the loop's list
 }
 
 var _ net.Listener = (*Listener)(nil)
@@ -347,11 +347,11 @@ func (ln *Listener) Path() xtreme.Path { return ln.path }
 // is free; but on the listener's loop, inside a function of Control, it cannot wait for that, and the address is free soon after.
 func (ln *Listener) Close() error {
 	ln.mu.Lock()
-	if ln.byUser {
+	if ln.closeCalled {
 		ln.mu.Unlock()
 		return errorOf("close", ln.network, nil, ln.addr, net.ErrClosed)
 	}
-	ln.byUser = true
+	ln.closeCalled = true
 	ln.mu.Unlock()
 	ln.end()
 	s := ln.socket

@@ -36,17 +36,17 @@ type PacketConn struct {
 	inHand  []datagram
 	handAt  int
 
-	mu        sync.Mutex
-	in, out   gate
-	received  datagrams
-	sending   datagrams
-	failed    failure // an error that the next call returns, once
-	suspended bool    // received is full: the ring is to stop until a reader has come
-	stuck     bool    // the kernel's queue is full: the loop sends on when it is notified of room
-	closed    bool
-	byUser    bool
-	called    bool
-	released  atomic.Bool
+	mu          sync.Mutex
+	in, out     gate
+	received    datagrams
+	sending     datagrams
+	failed      failure // an error that the next call returns, once
+	suspended   bool    // received is full: the ring is to stop until a reader has come
+	stuck       bool    // the kernel's queue is full: the loop sends on when it is notified of room
+	closed      bool
+	closeCalled bool
+	called      bool
+	released    atomic.Bool
 
 	// The loop's.
 	socket       *xtreme.Socket
@@ -242,11 +242,11 @@ func (p *PacketConn) failTo(op string, to netip.AddrPort, cause error) error {
 // kernel before, as many as it takes at once.
 func (p *PacketConn) Close() error {
 	p.mu.Lock()
-	if p.byUser {
+	if p.closeCalled {
 		p.mu.Unlock()
 		return p.fail("close", net.ErrClosed)
 	}
-	p.byUser = true
+	p.closeCalled = true
 	p.mu.Unlock()
 	p.end()
 	_ = p.loop.do(func() error { return nil }) // it runs behind serveCalls, which sends and closes; after the loop's end there is nothing left
