@@ -11,7 +11,6 @@ import (
 	"go.uber.org/atomic"
 
 	"github.com/socketxtreme/socketxtreme/conf"
-	"github.com/socketxtreme/socketxtreme/internal/clock"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link/record"
 )
@@ -93,7 +92,6 @@ func (e *Engine) closeLog() error {
 // program calls Start to learn early that the ring it asks for does not work here (the error says why), or to keep the probes out of a later
 // NewPoller. Further calls change nothing.
 func (e *Engine) Start() error {
-	clock.Now()
 	_, err := e.choose(e.settings.Ring)
 	return err
 }

@@ -147,8 +147,8 @@ func (p *processTime) noteTick(now time.Time) {
 	p.n++
 }
 
-// collected reports whether a collection began, ended, or was under way between two times, as far as ticks are apart.
-func (p *processTime) collected(from, to time.Time) bool {
+// collected reports whether a collection began, ended, or was under way between from and the last tick, which is the first one after the gap.
+func (p *processTime) collected(from time.Time) bool {
 	last := p.ticks[(p.n-1)%len(p.ticks)]
 	before := last
 	for i := p.n - 1; i >= 0 && i > p.n-len(p.ticks); i-- {
@@ -213,7 +213,7 @@ func (p *processTime) cause(g *gapRecord, steal time.Duration) gapCause {
 		return because(stats.CodePageFault, "%d waited for a disk", g.thread.major)
 	case g.thread.known && time.Duration(g.thread.minor)*faultTime >= half:
 		return because(stats.CodePageFault, "%d new pages of memory", g.thread.minor)
-	case p.collected(begin, g.end):
+	case p.collected(begin):
 		return because(stats.CodeCollection, "one was under way")
 	case g.Spent < half:
 	case g.Work == ring.WorkHandler && g.Several:

@@ -64,8 +64,10 @@ func (p *Poller) forgetContext() {
 // received meanwhile are released unread, and posted functions run. A connection whose peer reads nothing is aborted after its CloseTimeout.
 //
 // If ctx ends first, Shutdown returns ctx.Err(). The poller stays open then, with its sockets closing; Close aborts them. A program that
-// wants to answer the requests that are under way does so before it calls Shutdown; package reactor has that. Owner only, and not inside a
-// callback (EDEADLK).
+// wants to answer the requests that are under way does so before it calls Shutdown; package reactor has that.
+//
+// An error of a Poll, which may concern one socket only, is returned at once and leaves the poller open as well: Shutdown may be called again.
+// Owner only, and not inside a callback (EDEADLK).
 func (p *Poller) Shutdown(ctx context.Context) error {
 	if err := p.mayClose(); err != nil {
 		return err
