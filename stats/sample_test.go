@@ -139,6 +139,44 @@ func TestNamedCountersMayMove(t *testing.T) {
 	require.Equal(t, []string{first, second}, []string{events[0].Text, events[1].Text})
 }
 
+// A baseline belongs to a counter's name: views subtract it from the same counter after that has moved to another place.
+func TestBaselinesMoveWithTheirCounters(t *testing.T) {
+	f, run, r := still(t)
+	b := f.Open(Drivers, nil, 1)
+	store := func(names []string, values ...uint64) {
+		for i, name := range names {
+			b.SetNamed(i, name, values[i])
+		}
+		b.SetCount(len(names))
+	}
+	value := func(name string) uint64 {
+		v := r.Blocks(Drivers)[0]
+		return v.Value(name)
+	}
+	store([]string{"stack.sent", "eth0.rx_frames"}, 100, 10)
+	f.Zero(ZeroRequest{}) // before the sampler has seen the names
+	run(1)
+	require.EqualValues(t, 0, value("stack.sent"))
+	store([]string{"eth1.rx_frames", "stack.sent", "eth0.rx_frames"}, 7, 101, 12)
+	run(1)
+	require.EqualValues(t, 7, value("eth1.rx_frames"), "it is new")
+	require.EqualValues(t, 1, value("stack.sent"))
+	require.EqualValues(t, 2, value("eth0.rx_frames"))
+	store([]string{"stack.sent"}, 102) // the links are closed
+	run(1)
+	f.Zero(ZeroRequest{})
+	require.EqualValues(t, 0, value("stack.sent"))
+	store([]string{"eth0.rx_frames", "stack.sent"}, 15, 103)
+	run(1)
+	require.EqualValues(t, 5, value("eth0.rx_frames"), "its baseline is that of the last time that it was there")
+	require.EqualValues(t, 1, value("stack.sent"))
+	f.Zero(ZeroRequest{Undo: true})
+	store([]string{"stack.sent", "eth0.rx_frames"}, 103, 15)
+	run(1)
+	require.EqualValues(t, 15, value("eth0.rx_frames"))
+	require.EqualValues(t, 103, value("stack.sent"))
+}
+
 func TestJournalKeepsTheNewest(t *testing.T) {
 	f, _, r := still(t)
 	for i := range eventCapacity + 10 {
