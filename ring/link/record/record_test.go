@@ -436,6 +436,51 @@ func TestAlarms(t *testing.T) {
 	w.Len(files(), 1)
 }
 
+// The file that a killed process was writing counts for the quota and goes first; one that is being written stays.
+func TestFilesOfKilledProcessesMakeRoom(t *testing.T) {
+	dir := t.TempDir()
+	w := newWorld(t, Config{Memory: 1 << 20, Log: slog.New(slog.DiscardHandler)})
+	alarms := alarms{recorder: w.rec, config: AlarmConfig{Directory: dir, Quota: 8 * chunkSize}}
+	name := func(process int) string {
+		return filepath.Join(dir, fmt.Sprintf("sxrecord.%d.20000101T000000.000000000.pcapng.new", process))
+	}
+	w.NoError(os.WriteFile(name(1), make([]byte, 5*chunkSize), 0o600))
+	w.NoError(os.WriteFile(name(2), make([]byte, 5*chunkSize), 0o600))
+	file, err := os.OpenFile(name(2), os.O_WRONLY, 0)
+	w.NoError(err)
+	defer file.Close()
+	w.NoError(lockFile(file)) // as its writer does
+	_, _, err = alarms.writeFile("a test", time.Now())
+	w.NoError(err)
+	w.NoFileExists(name(1), "nobody writes it")
+	w.FileExists(name(2), "it is being written")
+	w.NoError(file.Close())
+	_, _, err = alarms.writeFile("a test", time.Now())
+	w.NoError(err)
+	w.NoFileExists(name(2))
+	list, err := filepath.Glob(filepath.Join(dir, filePrefix+"*"+fileSuffix))
+	w.NoError(err)
+	w.Len(list, 2)
+}
+
+// Events of a loop that has no frames are forgotten like those of the recorder: a capture goes on for as long as its process.
+func TestEventsWithoutFramesAreForgotten(t *testing.T) {
+	w := newWorld(t, Config{Memory: 1 << 20})
+	idle, busy := w.rec.Scope("idle"), w.rec.Scope("busy")
+	a := busy.Tap(&counted{name: "eth0"}, w.pool)
+	c := newCursor(w.rec)
+	for i := range eventMax + 100 {
+		idle.Note(fmt.Sprint(i))
+		if i%1000 == 0 {
+			w.receive(a, "frame")
+			c.next(false)
+		}
+	}
+	c.next(false)
+	w.LessOrEqual(len(c.waiting), eventMax)
+	w.Equal(fmt.Sprint(eventMax+99), c.waiting[len(c.waiting)-1].text, "the newest are kept")
+}
+
 func TestBadConfigurations(t *testing.T) {
 	for text, c := range map[string]Config{
 		"memory of -1 bytes":           {Memory: -1},
