@@ -153,3 +153,34 @@ func TestManyGroups(t *testing.T) {
 	}
 	w.Equal(groups, n)
 }
+
+// A report of more sources than a packet holds is divided into records: a router that is told of a part only would stop forwarding the others.
+// Of an exclusion the first sources are reported alone (RFC 9776 section 4.2.16).
+func TestSourcesThatDoNotFitAPacket(t *testing.T) {
+	w := newWorld(t)
+	a := w.Socket(udp.Endpoint{Local: grp})
+	const n = 1000
+	for i := range n {
+		w.NoError(w.UDP.Join(w.Now, a, grp, iface, wire.Addr{10, 1, byte(i >> 8), byte(i)}))
+		w.Out()
+	}
+	w.After(time.Hour)
+	w.Out()
+	w.In(igmpFrame(1, grp, wire.Query{Version: 3}))
+	w.After(time.Second)
+	seen := map[wire.Addr]int{}
+	for _, frame := range w.Out() {
+		_, body, d := wire.ParseIGMP(w.Parse(frame).Segment)
+		w.Equal(wire.Accept, d)
+		for len(body) > 0 {
+			var r wire.Record
+			r, body, d = wire.ParseRecord(body)
+			w.Equal(wire.Accept, d)
+			w.Equal(wire.ModeIsInclude, r.Type)
+			for i := range r.NumSources() {
+				seen[r.Source(i)]++
+			}
+		}
+	}
+	w.Len(seen, n)
+}
