@@ -183,6 +183,7 @@ type Block struct {
 	rowNames    []string       // and their names
 	rowsVersion uint64
 	lastOf      map[string]uint64 // the value of last of each name that the block has had: a counter may move to another place
+	baselineOf  map[string]uint64 // the same of baseline
 }
 
 // newBlock makes the Block for place i of a section: slices of the mapping for its header, counters, baseline and text. It changes nothing in

@@ -253,21 +253,22 @@ func (b *Block) name(i int) string {
 }
 
 // namedRows are the rows of the counters that the block names, nil for those that the table does not have. When names have changed, the
-// values of last move to the places of their names. With the lock.
+// values of last and the baselines move to the places of their names. With the lock.
 func (b *Block) namedRows() []*Counter {
 	version, n := atomic.LoadUint64(&b.words[blockInfo]), min(int(atomic.LoadUint64(&b.words[blockCount])), b.section.layout.Width)
 	if b.rowsVersion != version || len(b.rows) != n {
 		if b.last == nil {
-			b.last, b.lastOf = make([]uint64, b.section.layout.Width), map[string]uint64{}
+			b.last, b.lastOf, b.baselineOf = make([]uint64, b.section.layout.Width), map[string]uint64{}, map[string]uint64{}
 		}
 		for i, name := range b.rowNames {
-			b.lastOf[name] = b.last[i]
+			b.lastOf[name], b.baselineOf[name] = b.last[i], b.baseline[i]
 		}
 		b.rows, b.rowNames, b.rowsVersion = b.rows[:0], b.rowNames[:0], version
 		for i := range n {
 			name := b.name(i)
 			b.rows, b.rowNames = append(b.rows, b.section.layout.Find(name)), append(b.rowNames, name)
 			b.last[i] = b.lastOf[name]
+			atomic.StoreUint64(&b.baseline[i], b.baselineOf[name])
 		}
 	}
 	return b.rows

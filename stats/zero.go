@@ -37,6 +37,12 @@ func (f *File) Zero(q ZeroRequest) {
 			if b == nil || s.layout.Name == Sockets && len(q.Sockets) > 0 && b.index > 0 && !slices.Contains(q.Sockets, b.words[blockID]) {
 				continue
 			}
+			if s.layout.Names > 0 {
+				b.namedRows() // the baselines that are there move to the places of their names first
+				if q.Undo {
+					clear(b.baselineOf) // also of names that the block does not have now
+				}
+			}
 			for i := range b.counters {
 				var v uint64
 				if !q.Undo && (s.layout.Names > 0 || rows[i] != nil && rows[i].Type == Total) {
