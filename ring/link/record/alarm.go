@@ -37,8 +37,9 @@ type alarms struct {
 }
 
 const (
-	filePrefix = "sxrecord."
-	fileSuffix = ".pcapng"
+	filePrefix  = "sxrecord."
+	fileSuffix  = ".pcapng"
+	draftSuffix = ".new" // of a file that is being written, which its writer has locked
 	// lookEvery is how often the goroutine looks for an alarm: owners of rings wake nobody.
 	lookEvery = 10 * time.Millisecond
 )
@@ -126,10 +127,13 @@ func (a *alarms) writeFile(why string, at time.Time) (path string, w Written, er
 		return "", w, err
 	}
 	path = filepath.Join(a.config.Directory, fmt.Sprintf("%s%d.%s%s", filePrefix, os.Getpid(), at.UTC().Format("20060102T150405.000000000"), fileSuffix))
-	draft := path + ".new"
+	draft := path + draftSuffix
 	file, err := os.OpenFile(draft, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return "", w, err
+	}
+	if err = lockFile(file); err != nil { // so that other recorders see that it is being written
+		return "", w, errors.Join(err, file.Close(), os.Remove(draft))
 	}
 	o := WriteOptions{Limit: limit, Done: a.stop, For: a.config.After, Why: "alarm: " + why}
 	if a.config.After > 0 {
@@ -146,7 +150,8 @@ func (a *alarms) writeFile(why string, at time.Time) (path string, w Written, er
 	return path, w, nil
 }
 
-// makeRoom removes the oldest files of recorders in the directory until so many bytes more are within the quota.
+// makeRoom removes the drafts of processes that were killed, and then the oldest files of recorders in the directory until so many bytes more
+// are within the quota.
 func (a *alarms) makeRoom(bytes int64) error {
 	entries, err := os.ReadDir(a.config.Directory)
 	if err != nil {
@@ -161,11 +166,19 @@ func (a *alarms) makeRoom(bytes int64) error {
 	total := bytes
 	for _, e := range entries {
 		info, err := e.Info()
-		if err != nil || !info.Mode().IsRegular() || !strings.HasPrefix(e.Name(), filePrefix) || !strings.HasSuffix(e.Name(), fileSuffix) {
+		if err != nil || !info.Mode().IsRegular() || !strings.HasPrefix(e.Name(), filePrefix) {
 			continue
 		}
-		list = append(list, old{filepath.Join(a.config.Directory, e.Name()), info.ModTime(), info.Size()})
-		total += info.Size()
+		path := filepath.Join(a.config.Directory, e.Name())
+		switch {
+		case strings.HasSuffix(e.Name(), fileSuffix):
+			list = append(list, old{path, info.ModTime(), info.Size()})
+			total += info.Size()
+		case strings.HasSuffix(e.Name(), fileSuffix+draftSuffix):
+			if err := removeAbandoned(path, info); err != nil {
+				return fmt.Errorf("make room for %d bytes: %w", bytes, err)
+			}
+		}
 	}
 	slices.SortFunc(list, func(x, y old) int { return x.at.Compare(y.at) })
 	for _, o := range list {
@@ -178,6 +191,45 @@ func (a *alarms) makeRoom(bytes int64) error {
 		total -= o.size
 	}
 	return nil
+}
+
+// draftAge is how old a draft without a lock must be to count as abandoned: its writer makes it a moment before it locks it.
+const draftAge = time.Minute
+
+// removeAbandoned removes a draft that nobody writes: the kernel has released the lock of its writer, which was killed.
+func removeAbandoned(path string, info fs.FileInfo) error {
+	if time.Since(info.ModTime()) < draftAge {
+		return nil
+	}
+	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+		return nil // complete meanwhile, or of another user
+	}
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if err := lockFile(file); err != nil {
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return nil // it is being written
+		}
+		return err
+	}
+	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// lockFile locks the file of a capture or a draft, without File.Fd, which would make writes to a pipe wait in the kernel.
+func lockFile(file *os.File) error {
+	raw, err := file.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var locked error
+	err = raw.Control(func(fd uintptr) { locked = unix.Flock(int(fd), unix.LOCK_EX|unix.LOCK_NB) })
+	return errors.Join(err, locked)
 }
 
 // Alarms are how many files were written by themselves, and how many alarms came too early for one (AlarmConfig.Every).

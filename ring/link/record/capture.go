@@ -125,17 +125,6 @@ func createCaptureFile(path string) (*os.File, error) {
 	return file, nil
 }
 
-// lockFile takes the file's lock, without File.Fd, which would make writes to a pipe wait in the kernel.
-func lockFile(file *os.File) error {
-	raw, err := file.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var locked error
-	err = raw.Control(func(fd uintptr) { locked = unix.Flock(int(fd), unix.LOCK_EX|unix.LOCK_NB) })
-	return errors.Join(err, locked)
-}
-
 // start begins to write what the recorder records. Nothing has been recorded yet.
 func (x *Capture) start(r *Recorder) {
 	x.cursor = newCursor(r)

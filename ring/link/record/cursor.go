@@ -67,6 +67,7 @@ func (c *cursor) next(last bool) []Record {
 	events, end := c.recorder.eventsSince(c.event) // before the frames: those of the events are there then
 	c.event = end
 	c.waiting = append(c.waiting, events...)
+	c.waiting = slices.Delete(c.waiting, 0, max(len(c.waiting)-eventMax, 0)) // the oldest, of loops that have no frames
 	type batch struct {
 		number uint64
 		tap    *Tap

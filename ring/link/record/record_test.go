@@ -446,6 +446,10 @@ func TestFilesOfKilledProcessesMakeRoom(t *testing.T) {
 	}
 	w.NoError(os.WriteFile(name(1), make([]byte, 5*chunkSize), 0o600))
 	w.NoError(os.WriteFile(name(2), make([]byte, 5*chunkSize), 0o600))
+	for _, process := range []int{1, 2} {
+		past := time.Now().Add(-2 * draftAge)
+		w.NoError(os.Chtimes(name(process), past, past))
+	}
 	file, err := os.OpenFile(name(2), os.O_WRONLY, 0)
 	w.NoError(err)
 	defer file.Close()
