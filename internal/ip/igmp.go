@@ -32,7 +32,7 @@ type report struct {
 	sources []wire.Addr
 }
 
-// Robustness is 2 (RFC 9776 section 8.1): every change is reported twice, the second time within a second (8.11).
+// unsolicited is the time within which a change is reported for the second time (RFC 9776 section 8.11). Robustness is 2 (8.1): twice in all.
 const unsolicited = uint64(time.Second)
 
 // querySources is how many sources queries about a group may ask for together. Queries that ask for more are answered with the group's whole
@@ -259,10 +259,11 @@ func (s *Stack) sendReport(iface uint32, list []wire.Record) {
 			size += 8 + len(list[n].Sources)
 			n++
 		}
-		if size > room { // one record longer than a packet: its first sources (section 4.2.16)
-			list[0].Sources = list[0].Sources[:(room-8)&^3]
+		first, rest := list[:n], list[n:]
+		if size > room { // one record longer than a packet
+			first, rest = divideRecord(list, (room-8)&^3)
 		}
-		body, err := wire.AppendReport(nil, list[:n])
+		body, err := wire.AppendReport(nil, first)
 		if err != nil {
 			return
 		}
@@ -275,6 +276,19 @@ func (s *Stack) sendReport(iface uint32, list []wire.Record) {
 		}
 		s.scratch = append(b, body...)
 		s.sendControl(i, s.scratch)
-		list = list[n:]
+		list = rest
 	}
+}
+
+// divideRecord cuts the first record of a list after so many bytes of sources (RFC 9776 section 4.2.16). The others follow in a record of their
+// own; of an exclusion they are left out, because the sources of two exclusions would not add up.
+func divideRecord(list []wire.Record, most int) (first, rest []wire.Record) {
+	r := list[0]
+	head := r
+	head.Sources = r.Sources[:most]
+	if r.Type == wire.ModeIsExclude || r.Type == wire.ChangeToExclude {
+		return []wire.Record{head}, list[1:]
+	}
+	list[0].Sources = r.Sources[most:]
+	return []wire.Record{head}, list
 }
