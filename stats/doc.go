@@ -6,7 +6,7 @@
 //
 //	directory, mode 0700
 //	├── sxstat.4711.1893456000123456789        a process: its id, and when its file was made
-//	├── sxstat.4711.1893456000123456789.sock   its control socket (package control)
+//	├── sxstat.4711.1893456000123456789.sock   its control socket (File.Serve)
 //	└── sxstat.4242.1893450000000000000        one that has ended: the newest eight stay
 //
 //	file, mode 0600
