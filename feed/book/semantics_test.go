@@ -1,6 +1,7 @@
 package book
 
 import (
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -90,4 +91,29 @@ func TestResize(t *testing.T) {
 	require.Zero(t, o.Find(feed.SymbolOf("X")).Bid.Len())
 	o.Resize(1, 5)
 	require.Equal(t, uint64(1), o.Unknown())
+}
+
+// Prices are compared, not subtracted: those of a malformed message may be farther apart than an int64 is wide.
+func TestPricesFarApart(t *testing.T) {
+	b := NewByPrice(Capacity{})
+	prices := []int64{-2, math.MaxInt64, math.MinInt64, 0}
+	for i := range 12 { // more than are tried one by one
+		prices = append(prices, math.MinInt64+2+int64(i), math.MaxInt64-2-int64(i))
+	}
+	for _, buy := range []bool{true, false} {
+		for _, p := range prices {
+			b.Set(feed.SymbolOf("A"), buy, p, 1)
+		}
+	}
+	s := b.Find(feed.SymbolOf("A"))
+	for i := 1; i < len(prices); i++ {
+		require.Greater(t, s.Bid.Level(i-1).Price, s.Bid.Level(i).Price)
+		require.Less(t, s.Ask.Level(i-1).Price, s.Ask.Level(i).Price)
+	}
+	for _, p := range prices {
+		b.Set(feed.SymbolOf("A"), true, p, 0)
+		b.Set(feed.SymbolOf("A"), false, p, 0)
+	}
+	require.Zero(t, s.Bid.Len())
+	require.Zero(t, s.Ask.Len())
 }
