@@ -27,17 +27,17 @@ func (s *Side) find(price, dir int64) (int, bool) {
 	l := s.levels
 	i := len(l) - 1
 	for stop := max(i-8, -1); i > stop; i-- {
-		switch d := (l[i].Price - price) * dir; {
-		case d == 0:
+		switch p := l[i].Price; {
+		case p == price:
 			return i, true
-		case d < 0:
+		case p < price == (dir > 0): // it is worse. Prices are not subtracted, because the difference may overflow
 			return i + 1, false
 		}
 	}
 	lo, hi := 0, i+1 // l[hi:] is better than price
 	for lo < hi {
 		mid := int(uint(lo+hi) / 2)
-		if (l[mid].Price-price)*dir < 0 {
+		if p := l[mid].Price; p != price && p < price == (dir > 0) {
 			lo = mid + 1
 		} else {
 			hi = mid
