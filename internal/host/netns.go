@@ -14,7 +14,7 @@ func InNamespace(fd int, f func() error) error {
 	if fd == -1 {
 		return f()
 	}
-	failed := make(chan error)
+	result := make(chan error)
 	// A goroutine of its own, so that a thread that cannot go back is thrown away: the runtime ends a thread whose
 	// goroutine ends locked.
 	go func() {
@@ -22,7 +22,7 @@ func InNamespace(fd int, f func() error) error {
 		back, err := os.Open("/proc/thread-self/ns/net")
 		if err != nil {
 			runtime.UnlockOSThread()
-			failed <- fmt.Errorf("host: current network namespace: %w", err)
+			result <- fmt.Errorf("host: current network namespace: %w", err)
 			return
 		}
 		if err = unix.Setns(fd, unix.CLONE_NEWNET); err != nil {
@@ -34,9 +34,9 @@ func InNamespace(fd int, f func() error) error {
 			runtime.UnlockOSThread()
 		}
 		_ = back.Close()
-		failed <- err
+		result <- err
 	}()
-	return <-failed
+	return <-result
 }
 
 // Netns is a network namespace that goroutines on any thread can enter again, to open what must be in the same one as before.

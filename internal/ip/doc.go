@@ -1,6 +1,6 @@
 // Package ip is the network layer of an offloaded ring: everything between a link and the transport protocols. It reads Ethernet and IPv4,
-// answers ARP, ICMP and IGMP, finds routes, and queues frames for the links. Package udp stands on it, and another transport stands beside
-// udp; package ring/offload drives it.
+// answers ARP, ICMP and IGMP, finds routes, and queues frames for the links. Packages udp and ring/transport/stream
+// (TCP) stand on it; package ring/offload drives it.
 //
 // It is an engine: frames in, frames out; time and randomness are arguments, so that a simulated world repeats itself. A [Stack] belongs to
 // one ring and its goroutine.

@@ -10,7 +10,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/wire"
 )
 
-// Protocol is a transport protocol above a stack: UDP, and TCP when it comes. The stack calls it on the ring's goroutine.
+// Protocol is a transport protocol above a stack: UDP or TCP. The stack calls it on the ring's goroutine.
 type Protocol interface {
 	// Input takes the packets of a burst that have the protocol's number (Parsed.Protocol): their packets are the protocol's from then on, and
 	// it clears them in Burst.Frames. It is called once for a burst that has any.

@@ -24,7 +24,7 @@ type chunk struct {
 	used   atomic.Uint32 // bytes of published records
 	number atomic.Uint64 // in the order in which chunks were taken, from 1
 	tap    *Tap          // that fills it, or filled it; changes while renewing alone
-	start  uint32        // in memory.bytes
+	index  uint32        // of the chunk in memory.chunks; its bytes begin at index × chunkSize of memory.bytes
 	_      [32]byte
 }
 
@@ -38,7 +38,7 @@ func newMemory(size, snap int, f *filter) *memory {
 	m := &memory{bytes: make([]byte, max(size/chunkSize, 4)*chunkSize), snap: snap, filter: f}
 	m.chunks = make([]chunk, len(m.bytes)/chunkSize)
 	for i := range m.chunks {
-		m.chunks[i].start = uint32(i)
+		m.chunks[i].index = uint32(i)
 	}
 	for i := 0; i < len(m.bytes); i += 4096 {
 		m.bytes[i] = 0
@@ -72,6 +72,6 @@ func (m *memory) read(c *chunk, do func(number uint64, tap *Tap, records []byte)
 	if c.state.Add(1)&stateRenewing != 0 || c.number.Load() == 0 {
 		return
 	}
-	at := int(c.start) * chunkSize
+	at := int(c.index) * chunkSize
 	do(c.number.Load(), c.tap, m.bytes[at:at+int(c.used.Load())])
 }

@@ -101,7 +101,7 @@ func (c *Config) newMemory(f *filter) *memory {
 	return newMemory(size, snap, f)
 }
 
-// maxMemory is the largest memory: positions of records have 32 bits.
+// maxMemory is the largest memory, so that a number that is wrong by an order is an error.
 const maxMemory = 64 << 30
 
 // Start turns a recorder on that is off, with so much memory; one that is on stays as it is. Each Start needs a Stop.

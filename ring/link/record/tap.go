@@ -143,7 +143,7 @@ func (t *Tap) Commit() {
 	}
 	t.full = t.full[:0]
 	if t.chunk != nil {
-		t.chunk.used.Store(uint32(t.next - int(t.chunk.start)*chunkSize))
+		t.chunk.used.Store(uint32(t.next - int(t.chunk.index)*chunkSize))
 	}
 	t.batch = 0
 	if t.alarm != nil {
@@ -260,13 +260,13 @@ func (t *Tap) push(at uint64, p buffers.Packet, flags byte) {
 // turn takes another chunk. The full one stays this tap's until Commit, because reasons of drops may be noted in it.
 func (t *Tap) turn() bool {
 	if t.chunk != nil {
-		t.full = append(t.full, fullChunk{t.chunk, uint32(t.next - int(t.chunk.start)*chunkSize)})
+		t.full = append(t.full, fullChunk{t.chunk, uint32(t.next - int(t.chunk.index)*chunkSize)})
 	}
 	if t.chunk = t.memory.take(t); t.chunk == nil {
 		t.next, t.end = 0, 0
 		return false
 	}
-	t.next = int(t.chunk.start) * chunkSize
+	t.next = int(t.chunk.index) * chunkSize
 	t.end = t.next + chunkSize
 	return true
 }

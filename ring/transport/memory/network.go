@@ -139,9 +139,9 @@ func (l *Link) Impair(i Impairment) {
 }
 
 // SetWake sets what is called once, on the sender's goroutine, when a frame arrives after Arm.
-func (l *Link) SetWake(bell func()) {
+func (l *Link) SetWake(wake func()) {
 	l.mu.Lock()
-	l.wake = bell
+	l.wake = wake
 	l.mu.Unlock()
 }
 

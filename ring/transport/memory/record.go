@@ -33,12 +33,12 @@ const (
 	inUse        recordFlags = 1 << iota
 	isBound                  // local is reserved
 	isOpen                   // the socket is on the ring: facts may be reported
-	isReading                //
+	isReading                // SetReceiving is on
 	isReady                  // in Host.ready
 	isClosed                 // Close was called
 	wantsRoom                // NotifyWritable was called
 	hasConnected             // this and the next three: facts that were not reported yet
-	hasEnded                 //
+	hasEnded
 	hasFailed
 	hasAcked
 	reportedFailed // Sink.Failed was called: nothing comes after it
