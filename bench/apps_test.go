@@ -26,7 +26,7 @@ func TestQuickRunOfTheApps(t *testing.T) {
 	require.NoError(t, err)
 	var report harness.Report
 	require.NoError(t, json.Unmarshal(text, &report))
-	require.Len(t, report.Rows, 4*14+8)
+	require.Len(t, report.Rows, 4*16+8)
 	for _, row := range report.Rows {
 		if row.Status == harness.NotRun {
 			require.Contains(t, row.Name, "uring", row.Reason) // the one kind of ring that a machine may refuse
