@@ -93,7 +93,9 @@ func TestCaptureOfAnOffloadedRing(t *testing.T) {
 
 	plain := w.udp(w.at(0))
 	w.NotContains(codes(plain.Path()), "link.captured")
-	w.Zero(counter(plain.Ring(), w.net.Device(0)+".capture.written"))
+	for _, c := range plain.Ring().Stats().Driver {
+		w.NotContains(c.Name, ".capture.")
+	}
 	w.close(plain)
 }
 

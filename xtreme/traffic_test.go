@@ -37,14 +37,19 @@ func TestFragmentedDatagrams(t *testing.T) {
 			w.Equal(sent, c.Packet.Bytes())
 			w.Equal(offloaded && n > 1472, c.ViaKernel)
 			w.NoError(c.Packet.Release())
-			byKernel := counter(s.Ring(), "offload.os_sends")
+			byKernel := uint64(0)
+			if offloaded { // other rings have no such counter
+				byKernel = counter(s.Ring(), "offload.os_sends")
+			}
 			w.sendTo(s, string(sent), addr(peer.LocalAddr()))
 			w.NoError(w.poller.Flush())
 			got := make([]byte, 1<<16)
 			k, err := peer.Read(got)
 			w.NoError(err)
 			w.Equal(sent, got[:k])
-			w.Equal(offloaded && n > 1472, counter(s.Ring(), "offload.os_sends") > byKernel)
+			if offloaded {
+				w.Equal(n > 1472, counter(s.Ring(), "offload.os_sends") > byKernel)
+			}
 		}
 		w.close(s)
 	})
