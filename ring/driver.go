@@ -122,6 +122,9 @@ type Handle struct {
 // HandleOf gives drivers their view of s.
 func HandleOf(s *Socket) *Handle { return &s.handle }
 
+// IsClosing reports whether the ring of s is being closed: its driver is closed soon.
+func IsClosing(s *Socket) bool { return s.ring().closing }
+
 // Transmission is a packet on its way out.
 type Transmission struct {
 	Packet buffers.Packet

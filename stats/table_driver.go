@@ -212,6 +212,7 @@ var streamCounters = []Counter{
 	total("tcp.partial_sums", "segments", "segments taken with the checksum of the pseudo header only", ""),
 	total("tcp.collapsed", "segments", "segments copied together to free buffers", "TCPRcvCollapsed"),
 	total("tcp.unrecorded", "connections", "connections for which the record of connections had no room: not reset when the process is killed", ""),
+	total("tcp.ports_kept", "listeners", "closed listeners whose port stayed claimed until their last connection had ended", ""),
 	total("tcp.via_kernel", "connections", "connections of offloaded listeners and sockets that the kernel carries", ""),
 	total("tcp.unpassed", "connections", "connections of the kernel on claimed ports that the steering program had no room to pass: their peers were reset", ""),
 	total("tcp.moved_to_kernel", "connections", "connections that were moved into the kernel", ""),

@@ -101,6 +101,18 @@ func (q *timeWaits) remove(t *Table, at uint32) {
 	q.count--
 }
 
+// EachTimeWait calls f for each connection in TIME-WAIT that a listener on local would have accepted, with the user of its record. f must not
+// call the table.
+func (t *Table) EachTimeWait(local Endpoint, f func(local, remote Endpoint, user uint64)) {
+	for at := t.timeWaits.first; at != 0; {
+		w := &t.timeWaits.all[at-1]
+		at = w.next
+		if w.local == local || local.Addr == (wire.Addr{}) && w.local.Port == local.Port {
+			f(w.local, w.remote, w.user)
+		}
+	}
+}
+
 // expire ends the records whose time is over. more: the limit of one call was reached, and records are still due.
 func (q *timeWaits) expire(t *Table) (more bool) {
 	for budget := expireLimit; q.first != 0 && q.all[q.first-1].due <= t.now; budget-- {

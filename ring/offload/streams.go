@@ -256,6 +256,7 @@ func (d *driver) streamCounters(add func(name string, v uint64)) {
 	add("tcp.partial_sums", s.Partial)
 	add("tcp.collapsed", s.Collapsed)
 	add("tcp.unrecorded", s.Unrecorded)
+	add("tcp.ports_kept", s.PortsKept)
 }
 
 func noTCP() error {

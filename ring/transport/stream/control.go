@@ -16,6 +16,7 @@ import (
 // listener is what the transport knows of one. Its socket has the ring.Conn of the transport below.
 type listener struct {
 	id          tcp.ListenerID
+	local       tcp.Endpoint
 	socket      ring.SocketRef
 	settings    tcp.Settings
 	device      int32
@@ -94,7 +95,7 @@ func (t *Transport) Listen(s *ring.Socket, backlog int) (netip.AddrPort, error) 
 	if !ok {
 		return local, syscall.EAFNOSUPPORT
 	}
-	l := &listener{socket: ring.RefOf(s), settings: t.settingsOf(s), device: int32(s.Device()), first: none, last: none}
+	l := &listener{local: e, socket: ring.RefOf(s), settings: t.settingsOf(s), device: int32(s.Device()), first: none, last: none}
 	if l.id, err = t.table.Listen(tcp.ListenConfig{Local: e, Backlog: backlog, Settings: l.settings, User: userOf(l.device)}); err != nil {
 		return local, errnoOf(err)
 	}
@@ -227,12 +228,39 @@ func (t *Transport) Close(s *ring.Socket, reset bool) error {
 		return nil
 	}
 	if l := t.listeners[c]; l != nil {
-		delete(t.listeners, c)
-		t.byListener[l.id-1] = nil
-		t.table.CloseListener(t.now(), l.id)
-		t.dropHold(l.hold)
+		return t.closeListener(s, l, reset)
 	}
 	return t.below.Close(s, reset)
+}
+
+// closeListener ends a listener. Its port is left to the kernel at once, in which another program may listen there, and its connections stay:
+//
+//	each connection is claimed      before the port's claim ends: no segment of one reaches the kernel in between
+//	what has come is taken          a SYN among it is not answered: the client repeats it, and it reaches the kernel
+//	the listener is closed          what was not accepted is reset
+//	the one below is closed         before the port's claim ends: the kernel gives it no connection
+//	the port's claim ends
+//
+// A ring that is being closed releases all of its claims soon, and those of its connections would be made for nothing.
+func (t *Transport) closeListener(s *ring.Socket, l *listener, reset bool) error {
+	leavesPort := false
+	if t.holds[l.hold-1].claim != 0 && !ring.IsClosing(s) {
+		if leavesPort = t.claimChildren(l); !leavesPort {
+			t.stats.PortsKept++
+		}
+		t.host.Pull()
+	}
+	delete(t.listeners, ring.HandleOf(s).Conn)
+	t.byListener[l.id-1] = nil
+	t.table.CloseListener(t.now(), l.id)
+	t.takeEvents() // the ends of connections that were not accepted
+	err := t.below.Close(s, reset)
+	if leavesPort && t.holds[l.hold-1].users == 1 { // the listener
+		t.endHold(l.hold)
+	} else {
+		t.dropHold(l.hold)
+	}
+	return err
 }
 
 // withReset is the argument reset of end.

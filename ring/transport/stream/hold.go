@@ -5,6 +5,7 @@ import (
 
 	"github.com/socketxtreme/socketxtreme/internal/clock"
 	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/tcp"
 )
 
 // hold is what connections rest on: a claim of the host's, so that their segments come to the stack, and the socket below that reserves the
@@ -13,6 +14,8 @@ import (
 //	listener     Listen … Close ─┐
 //	children     Accepted … Gone ├─ last ── TimeWait ── claim and port released
 //	opened here  Connect … Gone ─┘
+//
+// When the listener is closed, its children get holds of their own where that is possible, and its claim ends at once: claimChildren.
 type hold struct {
 	claim int32     // 0: the host has nothing to claim
 	below ring.Conn // 0: the listener's, which Close ends
@@ -65,6 +68,58 @@ func (t *Transport) dropHold(at int32) {
 		return
 	}
 	t.leaving = append(t.leaving, leaving{at, t.now().Add(t.timeWait)})
+}
+
+// defaultCloseClaims is Options.CloseClaims where that is 0.
+const defaultCloseClaims = 2048
+
+// claimChildren claims the flow of each connection that rests on the hold of a listener, and of each that is in TIME-WAIT on its address, so
+// that the claim of the port can end. It reports whether that is so. Where it is not, all is as before, and the port stays claimed until the
+// last of the connections has ended: there are more than Options.CloseClaims, a claim was refused, or one of the connections is in transit to
+// another ring.
+func (t *Transport) claimChildren(l *listener) bool {
+	t.takeEvents()
+	limit := t.closeClaims
+	type child struct {
+		local, remote tcp.Endpoint
+		device        int32
+	}
+	var ids []tcp.ID
+	var list []child // those with records first, in the order of ids
+	for id := range tcp.ID(len(t.records) * chunk) {
+		if r := t.record(id); r.hold == l.hold && len(list) <= limit {
+			local, remote := t.table.Endpoints(id)
+			ids = append(ids, id)
+			list = append(list, child{local, remote, r.device})
+		}
+	}
+	t.table.EachTimeWait(l.local, func(local, remote tcp.Endpoint, user uint64) {
+		if len(list) <= limit {
+			list = append(list, child{local, remote, deviceOfUser(user)})
+		}
+	})
+	if len(list) > limit || t.transit.hasFrom(l.local) {
+		return false
+	}
+	holds := make([]int32, 0, len(list))
+	for _, c := range list {
+		at, err := t.addHold(c.local.AddrPort(), c.remote.AddrPort(), int(c.device), 0)
+		if err != nil {
+			for _, at := range holds {
+				t.endHold(at) // the port is claimed still
+			}
+			return false
+		}
+		holds = append(holds, at)
+	}
+	for i, id := range ids {
+		t.record(id).hold = holds[i]
+	}
+	t.holds[l.hold-1].users -= int32(len(ids))
+	for _, at := range holds[len(ids):] {
+		t.dropHold(at)
+	}
+	return true
 }
 
 // takeHold ends the hold of a connection that has moved away, at once, and returns the socket below, which stays open. Of a listener's hold it

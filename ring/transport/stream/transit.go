@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"github.com/socketxtreme/socketxtreme/internal/wire"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/tcp"
 )
@@ -120,6 +121,21 @@ func (x *Transit) Has(local, remote tcp.Endpoint) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.flows[[2]tcp.Endpoint{local, remote}] != nil
+}
+
+// hasFrom reports whether a connection is in transit that a listener on local has accepted, or might have.
+func (x *Transit) hasFrom(local tcp.Endpoint) bool {
+	if x.count.Load() == 0 {
+		return false
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, p := range x.all {
+		if p.child.Local == local || local.Addr == (wire.Addr{}) && p.child.Local.Port == local.Port {
+			return true
+		}
+	}
+	return false
 }
 
 // put enters a connection that export takes out of its table, and returns its number. Under the lock, so that a ring that reads the directory

@@ -49,6 +49,10 @@ type Options struct {
 	MoveAfter clock.Duration
 	// PollOnSend has each send take the frames that have come, not only one after a pause of the ring's Poll.
 	PollOnSend bool
+	// CloseClaims is how many connections of a listener get claims of their own when it is closed, so that its port is left to the kernel: each
+	// takes system calls of Close, and an entry of the steering program and of the guard. With more connections the port stays claimed until the
+	// last one has ended. 0: 2,048, negative: none.
+	CloseClaims int
 }
 
 // Config is what a Transport is made from.
@@ -78,6 +82,7 @@ type Transport struct {
 	queueLimit     int
 	settings       tcp.Settings
 	pollOnSend     bool
+	closeClaims    int
 	drops          *[wire.NumDrops]uint64 // the stack's
 
 	records    []*[chunk]record // by tcp.ID
@@ -134,6 +139,7 @@ type Stats struct {
 	LoopFull   uint64 // segments of this host for itself that were lost because too many waited
 	Gathered   uint64 // large buffers that received segments were copied into, for connections that asked for them
 	Unrecorded uint64 // connections for which Config.Record has no room
+	PortsKept  uint64 // closed listeners whose port stayed claimed: claimChildren
 	Collapsed  uint64 // received segments that were copied behind others, because their reader had stopped
 }
 
@@ -161,6 +167,9 @@ func New(c Config) (*Transport, error) {
 		transit: c.Transit, adopted: map[holdKey]int32{}, backlogs: map[tcp.ID][]byte{}}
 	if t.transit == nil {
 		t.transit = NewTransit(nil)
+	}
+	if t.closeClaims = c.CloseClaims; t.closeClaims == 0 {
+		t.closeClaims = defaultCloseClaims
 	}
 	if t.timeWait = c.Table.TimeWait; t.timeWait <= 0 {
 		t.timeWait = 60 * clock.Second // as package tcp has it
