@@ -67,16 +67,8 @@ func (memoryDevice) Counters(dst []link.Counter) []link.Counter { return dst }
 func (memoryDevice) Close() error                               { return nil }
 func (memoryDevice) OnLost(func())                              {}
 func (d memoryDevice) PrepareQueue(int, *buffers.DriverPool, int) (link.Staged, error) {
-	return stagedMemory{d.end}, nil
+	return d.end, nil
 }
-
-// stagedMemory is an end of a memory link, which is closed with the last of its steps.
-type stagedMemory struct{ *memory.End }
-
-func (stagedMemory) Start() error    { return nil }
-func (stagedMemory) Stop()           {}
-func (stagedMemory) Shut() error     { return nil }
-func (s stagedMemory) Retire() error { return s.End.Close() }
 
 // besideKernel makes an exchange on the kernel's tables. Its device, of whichever interface it is asked for, is an end of a memory link by
 // which nothing comes. What the kernel gets arrives by the shadows.

@@ -44,9 +44,11 @@ type End struct {
 	gone   uint64 // frames sent to an end that was closed
 	long   uint64 // frames longer than the link takes
 	closed bool
+
+	shut, retired bool
 }
 
-var _ link.Link = (*End)(nil)
+var _ link.Staged = (*End)(nil)
 
 // Pair makes two ends over the pools of their owners; the pools may be the same if one goroutine owns both ends.
 func Pair(a, b *buffers.DriverPool, c Config) (*End, *End, error) {
@@ -295,17 +297,53 @@ func (e *End) Counters(dst []link.Counter) []link.Counter {
 		link.Counter{Name: "memory.tx_too_long", Value: e.long})
 }
 
-// Close ends the link for this end; the other one can still receive what was flushed.
-func (e *End) Close() error {
-	if e.closed {
+// Start has nothing to do: Receive takes buffers when frames come.
+func (e *End) Start() error { return nil }
+
+// Stop ends receiving and sending for this end; the other one can still receive what was flushed.
+func (e *End) Stop() { e.closed = true }
+
+// Shut leaves the wire, after Stop.
+func (e *End) Shut() error {
+	if e.shut {
+		return nil
+	}
+	e.shut = true
+	e.in.closed.Store(true)
+	return errors.Join(e.in.leave(), e.out.leave())
+}
+
+// Retire is Close, but that Complete still reports the frames with a token.
+func (e *End) Retire() error {
+	if e.retired {
 		return link.ErrClosed
 	}
+	e.retired = true
+	e.Stop()
+	kept := e.first
+	for i := e.first; i != e.next; i++ {
+		o := e.sent[i&e.mask]
+		e.sent[i&e.mask] = link.Out{}
+		if o.Token != 0 {
+			e.sent[kept&e.mask] = o
+			kept++
+			continue
+		}
+		e.pool.Complete(o.Packet)
+		_ = o.Packet.Release()
+	}
+	e.next = kept
+	return e.Shut()
+}
+
+// Close ends the link for this end; the other one can still receive what was flushed.
+func (e *End) Close() error {
+	err := e.Retire()
 	for ; e.first != e.next; e.first++ {
 		o := &e.sent[e.first&e.mask]
 		e.pool.Complete(o.Packet)
 		_ = o.Packet.Release()
+		*o = link.Out{}
 	}
-	e.closed = true
-	e.in.closed.Store(true)
-	return errors.Join(e.in.leave(), e.out.leave())
+	return err
 }

@@ -159,6 +159,33 @@ func TestCompletion(t *testing.T) {
 	w.EqualValues(1, w.ends[1].Stats().TxLost)
 }
 
+// An end that is retired has given back the buffers of frames without a token; the others are reported by Complete, or freed by Close.
+func TestRetire(t *testing.T) {
+	w := newWorld(t, memory.Config{})
+	var outs []link.Out
+	for _, token := range []uint64{0, 7, 0, 8, 9} {
+		outs = append(outs, w.out(0, frame(1, 60), token))
+	}
+	w.Equal(5, w.ends[0].Send(outs))
+	w.NoError(w.ends[0].Flush())
+	w.ends[0].Stop()
+	w.Zero(w.ends[0].Send([]link.Out{{}}))
+	w.NoError(w.ends[0].Shut())
+	w.NoError(w.ends[0].Retire())
+	w.ErrorIs(w.ends[0].Retire(), link.ErrClosed)
+	w.Equal(3, w.ends[0].Unsent())
+	var done [2]link.Done
+	w.Equal(2, w.ends[0].Complete(done[:]))
+	for i, d := range done {
+		w.Equal(uint64(7+i), d.Token)
+		w.pools[0].Deliver(d.Packet)
+		w.NoError(d.Packet.Release())
+	}
+	w.Equal(1, w.ends[0].Unsent())
+	w.Len(w.receive(1), 5, "what was flushed arrives")
+	w.ErrorIs(w.ends[1].Check(), link.ErrDetached)
+}
+
 func TestLossesAreCounted(t *testing.T) {
 	seen := 0
 	w := newWorld(t, memory.Config{Slots: 16, Faults: [2]memory.Fault{func(f []byte) ([]byte, int) {
