@@ -33,4 +33,4 @@ func (e *Engine) JoinInterfaces() (leave func() error, err error) {
 func (e *Engine) HasExchange() bool { return e.nics.currentExchange() != nil }
 
 // OpenShare opens the poller's share of an interface, as is done after another poller has opened the interface.
-func (p *Poller) OpenShare(ifName string) { p.offloaded.openShare(ifName) }
+func OpenShare(p *Poller, ifName string) { p.offloaded.openShare(ifName) }

@@ -20,6 +20,6 @@ func TestShareOfAnInterfaceThatCannotBeOffloaded(t *testing.T) {
 	require.NoError(t, err)
 	p, err := e.NewPoller("test", xtreme.PollerConfig{QueueShare: xtreme.QueueShare{Index: 1, Of: 2}})
 	require.NoError(t, err)
-	assert.NotPanics(t, func() { p.OpenShare("lo") })
+	assert.NotPanics(t, func() { xtreme.OpenShare(p, "lo") })
 	require.NoError(t, errors.Join(p.Close(), e.Close()))
 }
