@@ -175,3 +175,45 @@ func TestReceiverOfOursThatIsNotedLate(t *testing.T) {
 		}
 	}
 }
+
+// A socket of ours is withdrawn before its descriptors are closed, and its owner may be displaced in between: it is nobody else's until the kernel has
+// closed it. One that stays open, as a socket that is left to the kernel does, counts soon.
+func TestSocketOfOursThatIsClosedLate(t *testing.T) {
+	on := host.GroupOn{Group: [4]byte{239, 1, 1, 1}, Interface: 2}
+	flow := GroupFlow{on, 7000}
+	joined := func(inode uint64) Joined {
+		return Joined{Inode: inode, Port: 7000, Groups: map[host.GroupOn]int{on: 1}}
+	}
+	port := PortUse{Inode: 1, Port: 7000}
+	for name, withdraw := range map[string]func(w *stepped){
+		"it leaves":          func(w *stepped) { w.SetJoined(Key{2, 1}, Joined{}); w.RemovePort(Key{2, 1}); w.RemoveSends(Key{2, 1}) },
+		"its ring is closed": func(w *stepped) { w.RemoveRing(2) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newStepped(t)
+			w.kernel.has.users = map[host.GroupOn]int{on: 2}
+			w.kernel.has.bound = []host.Bound{{Port: 7000, Inode: 1}, {Port: 7000, Inode: 2}}
+			w.SetJoined(Key{1, 1}, joined(1))
+			w.SetPort(Key{1, 1}, port)
+			w.AddSend(Key{1, 1}, 1, flow)
+			w.SetJoined(Key{2, 1}, joined(2))
+			w.SetPort(Key{2, 1}, PortUse{Inode: 2, Port: 7000})
+			w.AddSend(Key{2, 1}, 2, flow)
+			w.look()
+			require.False(t, w.OtherSockets().Received[flow])
+			withdraw(w)
+			for range 2 {
+				w.step(false)
+				require.False(t, w.OtherSockets().Received[flow], "still open")
+				require.Empty(t, w.OtherSockets().Shared)
+				require.Empty(t, w.OtherSockets().Ports)
+			}
+			for range 4 {
+				w.look()
+			}
+			require.True(t, w.OtherSockets().Received[flow], "it stays open: it receives what the kernel gives it")
+			require.Contains(t, w.OtherSockets().Shared, flow)
+			require.Contains(t, w.OtherSockets().Ports, port)
+		})
+	}
+}
