@@ -26,9 +26,10 @@ type GroupWatcher struct {
 	joined  map[Key]Joined // copies of Memberships
 	sends   map[Key]sending
 	ports   map[Key]PortUse
-	search  *search // nil while nothing looks
-	unknown error   // why it cannot be known
-	limit   error   // why more may be taken for members than are
+	left    map[uint64]int // inodes of sockets that were ours until lately: how many looks more take them for ours
+	search  *search        // nil while nothing looks
+	unknown error          // why it cannot be known
+	limit   error          // why more may be taken for members than are
 }
 
 // WatcherConfig is what a watcher is made from.
@@ -162,6 +163,9 @@ const searchEvery = 250 * time.Millisecond
 // confirmAfter is after what time a new result is searched for once more: a socket of ours may have joined and not be noted yet.
 const confirmAfter = 2 * time.Millisecond
 
+// leftLooks is how many looks take a socket that is withdrawn for ours: its owner closes its descriptors only then, and may be displaced before.
+const leftLooks = 3
+
 // Version moves when the result of OtherSockets changes, and when it becomes known or unknown.
 func (f *GroupWatcher) Version() uint64 { return f.version.Load() }
 
@@ -170,6 +174,7 @@ func (f *GroupWatcher) Version() uint64 { return f.version.Load() }
 func (f *GroupWatcher) SetJoined(k Key, j Joined) {
 	f.note(func() {
 		if len(j.Groups) == 0 {
+			f.leave(f.joined[k].Inode)
 			delete(f.joined, k)
 			return
 		}
@@ -199,7 +204,7 @@ func (f *GroupWatcher) note(set func()) {
 	}
 }
 
-// inodes are those of the sockets of ours. Under the lock.
+// inodes are those of the sockets of ours, and of those that were ours until lately. Under the lock.
 func (f *GroupWatcher) inodes() map[uint64]bool {
 	set := make(map[uint64]bool, len(f.joined)+len(f.sends)+len(f.ports))
 	for _, x := range f.joined {
@@ -210,6 +215,9 @@ func (f *GroupWatcher) inodes() map[uint64]bool {
 	}
 	for _, x := range f.ports {
 		set[x.Inode] = true
+	}
+	for inode := range f.left {
+		set[inode] = true
 	}
 	return set
 }
@@ -245,6 +253,7 @@ func (f *GroupWatcher) SetPort(k Key, u PortUse) {
 func (f *GroupWatcher) RemovePort(k Key) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.leave(f.ports[k].Inode)
 	delete(f.ports, k)
 }
 
@@ -284,6 +293,7 @@ func (f *GroupWatcher) AddSend(k Key, inode uint64, to GroupFlow) {
 func (f *GroupWatcher) RemoveSends(k Key) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.leave(f.sends[k].inode)
 	delete(f.sends, k)
 }
 
@@ -395,6 +405,14 @@ func (f *GroupWatcher) openFiles(w *search) bool {
 	return true
 }
 
+// leave notes that a socket of ours is withdrawn. Under the lock.
+func (f *GroupWatcher) leave(inode uint64) {
+	if f.left == nil {
+		f.left = map[uint64]int{}
+	}
+	f.left[inode] = leftLooks
+}
+
 // noteUnknown keeps the error for which other sockets cannot be known, nil when they can; the paths of sockets show it. Under the lock.
 func (f *GroupWatcher) noteUnknown(err error) {
 	if (err == nil) != (f.unknown == nil) {
@@ -407,15 +425,21 @@ func (f *GroupWatcher) noteUnknown(err error) {
 // last result is then dropped, so that other rings do not use it.
 func (f *GroupWatcher) RemoveRing(ring int) {
 	f.mu.Lock()
-	maps.DeleteFunc(f.joined, func(k Key, _ Joined) bool { return k.Ring == ring })
-	maps.DeleteFunc(f.sends, func(k Key, _ sending) bool { return k.Ring == ring })
-	maps.DeleteFunc(f.ports, func(k Key, _ PortUse) bool { return k.Ring == ring })
+	removes := func(k Key, inode uint64) bool {
+		if k.Ring == ring {
+			f.leave(inode)
+		}
+		return k.Ring == ring
+	}
+	maps.DeleteFunc(f.joined, func(k Key, x Joined) bool { return removes(k, x.Inode) })
+	maps.DeleteFunc(f.sends, func(k Key, x sending) bool { return removes(k, x.inode) })
+	maps.DeleteFunc(f.ports, func(k Key, x PortUse) bool { return removes(k, x.Inode) })
 	w := f.search
 	if len(f.joined) > 0 || len(f.sends) > 0 || len(f.ports) > 0 || w == nil {
 		f.mu.Unlock()
 		return
 	}
-	f.search = nil
+	f.search, f.left = nil, nil
 	news := f.current.Swap(nil) != nil || f.unknown != nil
 	f.unknown = nil
 	if news {
@@ -503,6 +527,11 @@ func (f *GroupWatcher) askKernel(files Members) (*OtherSockets, error) {
 	ours, flows, sends := map[host.GroupOn]int{}, []GroupFlow(nil), map[GroupFlow]bool{}
 	f.mu.Lock()
 	inodes := f.inodes()
+	for inode, n := range f.left {
+		if f.left[inode] = n - 1; n == 1 {
+			delete(f.left, inode)
+		}
+	}
 	for _, h := range f.joined {
 		for g, n := range h.Groups {
 			ours[g] += n
