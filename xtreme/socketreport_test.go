@@ -2,6 +2,7 @@ package xtreme_test
 
 import (
 	"net/netip"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -164,4 +165,35 @@ func TestStatsFileMustBePlain(t *testing.T) {
 		_, err = xtreme.New(s)
 		require.ErrorContains(t, err, path)
 	}
+}
+
+// What the kernel has dropped is in the file, whether the counts of the socket were taken since or nobody else reads them.
+func TestTheStatsFileTellsOfDrops(t *testing.T) {
+	onEveryKind(t, func(t *testing.T, kind conf.RingKind) {
+		for name, directory := range map[string]string{"published": "stats", "without": ""} {
+			t.Run(name, func(t *testing.T) {
+				file := filepath.Join(t.TempDir(), "closed")
+				if directory != "" {
+					directory = filepath.Join(t.TempDir(), directory)
+				}
+				w := &cabled{net: testnet.New(t, testnet.Pair{}), world: &world{Assertions: require.New(t), t: t, room: 64}}
+				w.engine = w.newEngine(func(s *conf.Settings) { s.Ring, s.StatsFile, s.StatsDirectory = kind, file, directory })
+				w.poller = w.newPoller("test")
+				s := w.udp(w.at(0), xtreme.UDPConfig{IPConfig: xtreme.IPConfig{ReceiveBuffer: 4096}})
+				w.NoError(s.Suspend())
+				w.poll()
+				peer := w.net.Dial(s.LocalAddr())
+				for range 400 {
+					w.write(peer, strings.Repeat("x", 1000))
+				}
+				w.poll()
+				drops := s.Stats().Drops
+				w.NotZero(drops)
+				w.close(s)
+				text, err := os.ReadFile(file)
+				w.NoError(err)
+				w.Contains(string(text), fmt.Sprint("dropped ", drops), string(text))
+			})
+		}
+	})
 }
