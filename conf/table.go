@@ -44,7 +44,7 @@ var ringParameters = []Parameter{
 			"tested on a network card",
 		access: toggle(func(s *Settings) *bool { return &s.Offload.BusyPoll }, false)}.on(RingOffload).as("0"),
 	Parameter{Name: "SX_OFFLOAD_GATHER", Title: "Answers that share a flush", Field: "Offload.Gather", State: Works,
-		Effect: "how many frames an offloaded ring in copy mode may collect while frames come in, for some microseconds, to send them by one " +
+		Effect: "how many frames of datagrams an offloaded ring in copy mode may collect while frames come in, for some microseconds, to send them by one " +
 			"system call; 0: none. Flush sends them at once, and a reactor calls it in each turn that had something: the setting is for " +
 			"programs that call Poll themselves",
 		access: zeroOr(func(s *Settings) *int { return &s.Offload.Gather }, 2, 512)}.on(RingOffload).as("0"),

@@ -47,6 +47,7 @@ type activeState struct {
 	options      SocketOptions //
 	backoff      time.Duration // of a listener
 	acceptErrs   uint64
+	lastDrops    uint64     // of the transport, when Close was called: its descriptor is closed when the last counts are taken
 	withheld     []withheld // connections that came in while the listener was being suspended
 	device       int        // interface index of BindToDevice
 	needsOwnRing bool       // its ring allocation logic wants another ring than the one of its set
@@ -64,7 +65,7 @@ func (a *activeState) isDefault() bool {
 	return !a.own && a.flags == 0 && a.nextReady == nil && a.endErr == nil && a.outErr == nil && a.received.n == 0 && a.unseen.n == 0 &&
 		a.waiting == 0 && a.done.n == 0 && a.callback == nil && !a.sending.isBusy() && !a.sending.detaching && a.shaper == nil && a.files == nil &&
 		a.pacing == (Pacing{}) && !a.discarded && !a.reset && !a.closeWriteDone && !a.lingering && a.sendError == 0 && a.fatal == nil &&
-		a.timers == [numTimers]wheel.Timer{} && a.linger == (lingerTime{}) && a.options.isDefault() && a.backoff == 0 && a.acceptErrs == 0 &&
+		a.timers == [numTimers]wheel.Timer{} && a.linger == (lingerTime{}) && a.options.isDefault() && a.backoff == 0 && a.acceptErrs == 0 && a.lastDrops == 0 &&
 		a.withheld == nil && a.device == 0 && !a.needsOwnRing && a.unix == nil
 }
 

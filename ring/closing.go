@@ -101,9 +101,10 @@ func (s *Socket) abort() error {
 // startClosing is the first step of each way to close a socket: it drops what is not delivered yet, and from here on only SENT and CLOSED are
 // delivered.
 func (s *Socket) startClosing() {
+	a := s.activate()
+	a.lastDrops = s.dropsForMonitor()
 	s.state = stateClosing
 	s.stopTimers()
-	a := s.activate()
 	a.flags, a.endErr, a.outErr = 0, nil, nil
 	s.dropReceived()
 	for _, c := range a.withheld {

@@ -282,11 +282,22 @@ func (r *Ring) refreshSocket(x *monitored) {
 	if s.isOffloaded() {
 		p.Offloaded = 1
 	}
-	if s.state < stateClosing && s.handle.Kind == KindDatagram {
-		if n, err := s.transport().Drops(s); err == nil {
-			p.Drops = max(p.Drops, uint64(n)) // it must not fall for those who read it: another transport counts anew
-		}
+	p.Drops = max(p.Drops, s.dropsForMonitor()) // it must not fall for those who read it: another transport counts anew
+}
+
+// dropsForMonitor is the count of datagrams that the transport has dropped, as it was when Close was called if it was; 0 where nobody is told.
+func (s *Socket) dropsForMonitor() uint64 {
+	if s.state >= stateClosing {
+		return s.active().lastDrops
 	}
+	if r := s.ring(); r == nil || r.monitor() == nil || s.handle.Kind != KindDatagram {
+		return 0
+	}
+	n, err := s.transport().Drops(s)
+	if err != nil {
+		return 0
+	}
+	return uint64(n)
 }
 
 // happened tells the monitor of an event of a socket, and what the socket is now.

@@ -1,8 +1,8 @@
 package xtreme_test
 
 import (
-	"net/netip"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strconv"
