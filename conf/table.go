@@ -311,8 +311,8 @@ var logParameters = []Parameter{
 			"warnings, and nothing is published. Where auto is in $XDG_RUNTIME_DIR, which systemd closes to all others, a directory has to be named",
 		access: text(func(s *Settings) *string { return &s.StatsGroup }, "a group", anything)}.unless(notPublished).as(""),
 	Parameter{Name: "VMA_CPU_USAGE_STATS", Title: "Polling CPU idle usage", Field: "CPUUsage", State: Works,
-		Effect: "1 measures how long pollers sleep, in Wait and from Arm to the next Poll, with two more reads of the clock for each sleep: xtstat " +
-			"shows the share of time that they poll",
+		Effect: "1 measures how long pollers sleep, in Wait and from Arm to the next Poll, with three more reads of the clock for each sleep: xtstat " +
+			"shows the share of time that they do not sleep",
 		access: toggle(func(s *Settings) *bool { return &s.CPUUsage }, false)}.unless(notPublished).as("0"),
 }
 

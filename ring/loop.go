@@ -67,6 +67,7 @@ type LoopPage struct {
 	Buffers       uint64
 	BuffersUsed   uint64
 	MeasuresSleep uint64
+	AsleepSince   uint64 // when the sleep under way began, in nanoseconds since 1970; 0: it is awake, or sleeps are not measured
 
 	Gap             Peak
 	BuffersUsedPeak Peak

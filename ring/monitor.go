@@ -1,6 +1,10 @@
 package ring
 
-import "github.com/socketxtreme/socketxtreme/internal/clock"
+import (
+	"time"
+
+	"github.com/socketxtreme/socketxtreme/internal/clock"
+)
 
 // Monitor is where a set's counters are kept when other processes are to see them. The owner calls it when rings and sockets come and go, and
 // when something happens that is told; never per packet. The memory that it gives consists of 64-bit words that only the owner writes.
@@ -345,6 +349,7 @@ func (r *Ring) notePoll(n int) {
 func (r *Ring) beginSleep() (begin clock.Time) {
 	if l := r.set.config.Loop; l != nil && l.measuresSleep {
 		begin = r.clock()
+		l.page.AsleepSince = uint64(time.Now().UnixNano())
 	}
 	return begin
 }
@@ -376,6 +381,7 @@ func (r *Ring) endSleep(begin clock.Time) {
 	}
 	l.last, l.delivered, l.marks = 0, 0, 0
 	if begin != 0 {
+		l.page.AsleepSince = 0
 		l.page.SleepTime += uint64(r.clock().Sub(begin))
 	}
 }

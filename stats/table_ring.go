@@ -17,6 +17,7 @@ var pollerCounters = []Counter{
 	{Name: "buffers", Unit: "buffers", Type: Gauge, Help: "buffers of the pool"},
 	{Name: "buffers_used", Unit: "buffers", Type: Gauge, Help: "buffers that are neither free nor waiting to be filled"},
 	{Name: "measures_sleep", Unit: "flag", Type: Gauge, Help: "1 with VMA_CPU_USAGE_STATS=1"},
+	{Name: "asleep_since", Unit: "ns", Type: Gauge, Help: "when the sleep under way began, since 1970; 0: none, or VMA_CPU_USAGE_STATS=1 is not set"},
 	{Name: "poll_gap", Unit: "ns", Type: Peak, Help: "the longest time between two polls without a sleep, of those above 100 µs"},
 	{Name: "buffers_used_peak", Unit: "buffers", Type: Peak, Help: "the most buffers in use, seen a hundred times a second, by polls that returned eight completions or more, and by every eighth other one"},
 	{Name: "buffers_free", Unit: "buffers", Type: Gauge, Help: "buffers that are free, as this and the next seven are counted once a second"},

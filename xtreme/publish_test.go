@@ -354,10 +354,29 @@ func TestSleepIsMeasuredWhenAsked(t *testing.T) {
 				_ = w.poller.Wait(ctx)
 			}
 			slept := time.Duration(r.Blocks(stats.Pollers)[0].Totals["sleep_time"])
+			w.Zero(r.Blocks(stats.Pollers)[0].Totals["asleep_since"], "it is awake")
 			if !asked {
 				w.Zero(slept)
 				continue
 			}
+			under := make(chan uint64, 1)
+			woken := time.Now()
+			go func() {
+				time.Sleep(50 * time.Millisecond)
+				since := r.Blocks(stats.Pollers)[0].Totals["asleep_since"]
+				under <- since
+				w.poller.Wake()
+			}()
+			for len(under) == 0 {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				_ = w.poller.Wait(ctx) // its end is no error here
+				cancel()
+				_, err := w.poller.Poll(make([]xtreme.Completion, 4))
+				w.NoError(err)
+			}
+			since := time.Unix(0, int64(<-under))
+			w.False(since.Before(woken), since)
+			w.True(since.Before(time.Now()), since)
 			w.Greater(slept, 10*time.Millisecond)
 			w.LessOrEqual(slept, time.Since(begin))
 		}

@@ -176,8 +176,8 @@ func TestReceiverOfOursThatIsNotedLate(t *testing.T) {
 	}
 }
 
-// A socket of ours is withdrawn before its descriptors are closed, and its owner may be displaced in between: it is nobody else's until the kernel
-// has closed it. One that stays open, as a socket that is left to the kernel does, counts soon.
+// A socket of ours is withdrawn before its descriptors are closed, and its owner may be displaced in between: it is nobody else's until the
+// kernel has closed it. One that stays open, as a socket that is left to the kernel does, counts soon.
 func TestSocketOfOursThatIsClosedLate(t *testing.T) {
 	on := host.GroupOn{Group: [4]byte{239, 1, 1, 1}, Interface: 2}
 	flow := GroupFlow{on, 7000}

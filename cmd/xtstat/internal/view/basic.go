@@ -133,7 +133,11 @@ func pollingOf(s *Snapshot, v *stats.View) polling {
 		p.percent = 100 * float64(p.hits) / float64(p.polls)
 	}
 	if v.Value("measures_sleep") != 0 {
-		whole := s.Time.Sub(v.Opened).Seconds()
+		begin := v.Opened
+		if z := s.Process.Zeroed; z.After(begin) {
+			begin = z // as sleep_time does
+		}
+		whole := s.Time.Sub(begin).Seconds()
 		if s.Interval > 0 {
 			whole = 1
 		}

@@ -33,9 +33,21 @@ func Take(r *stats.Reader, now time.Time, pick Sockets) (*Snapshot, error) {
 			list = slices.DeleteFunc(list, func(v stats.View) bool { return !pick.Has(v.ID) })
 			slices.SortStableFunc(list, func(a, b stats.View) int { return int(a.ID) - int(b.ID) })
 		}
+		if section.Name == stats.Pollers && p.Live {
+			addSleeps(list, now)
+		}
 		s.Blocks[section.Name], s.Left[section.Name] = list, r.Unpublished(section.Name)
 	}
 	return s, nil
+}
+
+// addSleeps adds the sleeps under way to those that have ended, so that a poller that nobody wakes is not taken for one that polls.
+func addSleeps(pollers []stats.View, now time.Time) {
+	for _, v := range pollers {
+		if since := time.Unix(0, int64(v.Totals["asleep_since"])); v.Totals["asleep_since"] != 0 && now.After(since) {
+			v.Totals["sleep_time"] += uint64(now.Sub(since))
+		}
+	}
 }
 
 // Rates is s with totals per second since an earlier one. What came meanwhile is compared with zero.
