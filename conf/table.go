@@ -175,8 +175,8 @@ var pollParameters = []Parameter{
 	inert("VMA_RX_POLL_INIT", "Rx Poll Init Loops", "0", within(-1, 100_000_000), NotApplicable,
 		"reactors poll rings, whatever sockets are on them"),
 	Parameter{Name: "VMA_RX_POLL_ON_TX_TCP", Title: "Polling Rx on Tx TCP", Field: "OwnTCP.PollOnSend", State: Works,
-		Effect: "1 has each send on a connection of our own TCP take what has come before, 64 frames of a queue at the most; 0 only one after a " +
-			"pause of Poll. Inside Poll, as from a ReceiveCallback, no send does",
+		Effect: "1 has each send on a connection of our own TCP take what has come before, 64 frames of a queue at the most; 0 only one " +
+			"that comes some microseconds after the ring last read its clock. Inside Poll, as from a ReceiveCallback, no send does",
 		access: toggle(func(s *Settings) *bool { return &s.OwnTCP.PollOnSend }, false)}.on(RingOffload).unless(noOwnTCP).as("0"),
 	inert("VMA_RX_CQ_DRAIN_RATE_NSEC", "Rx CQ Drain Rate", "0", count, NotApplicable,
 		"it is of VMA's receive calls, which look at the card; here Poll does"),

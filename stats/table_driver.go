@@ -164,7 +164,7 @@ var stackCounters = []Counter{
 	total("offload.os_sends", "datagrams", "datagrams of offloaded sockets that the kernel sent", ""),
 	total("offload.declined_ways", "destinations", "destinations that are left to the kernel, with a reason in the path", ""),
 	lost("offload.lost_sends", "datagrams", "datagrams that failed after Send had taken them", ""),
-	total("offload.gathered_sends", "datagrams", "datagrams that waited to leave with others (SX_OFFLOAD_GATHER)", ""),
+	total("offload.gathered_sends", "datagrams", "packets of several buffers, or without room for headers, that were copied into one", ""),
 	total("offload.path_changes", "changes", "changes of sockets' paths", ""),
 	total("offload.flush_failures", "calls", "flushes that a link refused", ""),
 	total("offload.release_failures", "calls", "claims that could not be given back", ""),

@@ -47,7 +47,7 @@ type Options struct {
 	// MoveAfter is how long the interface of a connection may carry no frames before the driver moves the connection into the kernel, where
 	// there is one; 0: five seconds, negative: never.
 	MoveAfter clock.Duration
-	// PollOnSend has each send take the frames that have come, not only one after a pause of the ring's Poll.
+	// PollOnSend has each send take the frames that have come, not only one that comes some microseconds after the ring last read its clock.
 	PollOnSend bool
 	// CloseClaims is how many connections of a listener get claims of their own when it is closed, so that its port is left to the kernel: each
 	// takes system calls of Close, and an entry of the steering program and of the guard. With more connections the port stays claimed until the
