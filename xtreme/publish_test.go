@@ -521,7 +521,10 @@ func TestLogLevelOfALoggerOfTheProgram(t *testing.T) {
 		"by details": func(s *conf.Settings) { s.LogDetails = 1 },
 	} {
 		s := conf.Default()
-		s.Ring, s.StatsDirectory = conf.RingEpoll, filepath.Join(t.TempDir(), "stats")
+		dir, err := os.MkdirTemp("", "sx") // with the name of this test the name of a socket there would be too long
+		require.NoError(t, err)
+		defer os.RemoveAll(dir)
+		s.Ring, s.StatsDirectory = conf.RingEpoll, filepath.Join(dir, "stats")
 		change(&s)
 		e, err := xtreme.New(s)
 		require.NoError(t, err)
