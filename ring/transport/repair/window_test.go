@@ -41,12 +41,7 @@ func TestShutWindowOpensAfterAMove(t *testing.T) {
 	w.NoError(err)
 	w.fd, err = c.Activate()
 	w.NoError(err)
-	b := make([]byte, 32<<10)
-	for n := 0; n < unread; {
-		got, err := unix.Read(w.fd, b)
-		w.NoError(err)
-		n += got
-	}
+	w.read(unread)
 	w.until("the peer sends", w.sends)
 }
 
@@ -78,11 +73,15 @@ func TestShutWindowOpensAfterResume(t *testing.T) {
 	// As much room as a reader makes that reads a part without the window opening.
 	w.NoError(unix.SetsockoptInt(w.fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 128<<10))
 	w.NoError(f.Resume())
-	b := make([]byte, 32<<10)
-	for n := 0; n < unread; {
-		got, err := unix.Read(w.fd, b)
-		w.NoError(err)
-		n += got
-	}
+	w.read(unread)
 	w.until("the peer sends", w.sends)
+}
+
+// read reads n bytes of the connection.
+func (w *world) read(n int) {
+	for b := make([]byte, 32<<10); n > 0; {
+		got, err := unix.Read(w.fd, b[:min(n, len(b))])
+		w.NoError(err)
+		n -= got
+	}
 }
