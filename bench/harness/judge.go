@@ -102,7 +102,7 @@ func judge(row Row, out Outcome, quick bool) Result {
 	var ours, peer []Reading
 	var ratios []float64
 	for _, round := range out.Rounds {
-		one := RoundResult{Ours: row.Metric.Of(round.Ours.Reading), Peer: row.Bound, HostLostFraction: round.hostLost(),
+		one := RoundResult{Ours: row.Metric.Of(round.Ours.Reading), Peer: row.Bound, HostLostFraction: round.disturbed(),
 			Attempts: round.attempts(), Noisy: round.noisy()}
 		if row.Peer != Limit {
 			one.Peer = row.Metric.Of(round.Peer.Reading)

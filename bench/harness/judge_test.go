@@ -165,7 +165,7 @@ func TestTheQuietestReadingThatMeasuredSomethingIsKept(t *testing.T) {
 	w := pingPong("tcp", 1)
 	quiet, loud, blank := pp(1, 1), pp(1, 1), Reading{Mode: PingPong}
 	loud.ForeignFraction = 0.5
-	require.InDelta(t, 0.5, Round{Peer: Turn{Reading: loud}}.hostLost(), 0)
+	require.InDelta(t, 0.5, Round{Peer: Turn{Reading: loud}}.disturbed(), 0)
 	require.True(t, quiet.better(loud, w))
 	require.False(t, loud.better(quiet, w))
 	require.True(t, loud.better(blank, w), "a blank turn was not disturbed, yet it measured nothing")

@@ -23,8 +23,8 @@ type Round struct{ Ours, Peer Turn }
 func (r Round) attempts() int { return max(r.Ours.Attempts, r.Peer.Attempts) }
 func (r Round) noisy() bool   { return r.Ours.Noisy || r.Peer.Noisy }
 
-// hostLost is of the side that lost more.
-func (r Round) hostLost() float64 {
+// disturbed is that of the side whose reading was disturbed more.
+func (r Round) disturbed() float64 {
 	return max(r.Ours.Reading.disturbed(), r.Peer.Reading.disturbed())
 }
 

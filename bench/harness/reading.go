@@ -78,8 +78,8 @@ func ParseReading(line []byte) (Reading, error) {
 	return r, nil
 }
 
-// disturbed is the part of the span that the host took away from the client or from the server, whichever lost more.
-// It does not matter to an idle server, whose CPU time is counted by the kernel.
+// disturbed is the part of the span, 0 to 1, that the host took away from the client, or that other processes took on the server's CPU,
+// whichever is more. It does not matter to an idle server, whose CPU time is counted by the kernel.
 func (r Reading) disturbed() float64 {
 	if r.Mode == Idle {
 		return 0
