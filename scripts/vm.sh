@@ -107,8 +107,9 @@ fi
 # Without cx16: QEMU 7.2 leaves wrong flags behind cmpxchg16b, which the allocator of Linux uses, and an interrupt there ends in a double fault.
 accelerate=(-accel tcg,thread=multi -cpu "$processor") how="emulated (TCG)"
 # An emulated TSC is this machine's, but the kernel does not trust it there and reads a clock on the bus, a hundred times slower; and what keeps
-# processors from speculating costs an emulated one much and is of no use.
-append="tsc=reliable mitigations=off"
+# processors from speculating costs an emulated one much and is of no use. The kernel's check of its timer counts ticks, of which a machine that
+# waits for a processor has too few: it would panic.
+append="tsc=reliable mitigations=off no_timer_check"
 probe_kvm() {
 	[ "${SOCKETXTREME_VM_KVM:-1}" != 0 ] && [ -w /dev/kvm ] && [ "$arch" = "$(dpkg --print-architecture)" ] || return 1
 	printf '#!/bin/busybox sh\n/bin/busybox mount -t proc proc /proc\n/bin/busybox poweroff -f\n' >"$work/probe-init"
