@@ -22,6 +22,7 @@ func TestMistakesOnTheCommandLineNameThemselves(t *testing.T) {
 		{[]string{"--nonsense"}, "--nonsense"},
 		{[]string{"nonsense"}, "nonsense"},
 		{[]string{"version", "more"}, "more"},
+		{[]string{"metrics", "--json"}, "json: "},
 	} {
 		out, errs, code := run(test.args...)
 		require.Equal(t, exitUsage, code, "%v", test.args)
