@@ -38,6 +38,9 @@ func newMetricsCommand() *cobra.Command {
 
 // serveMetrics serves until an interrupt or the end of the process.
 func serveMetrics(c *cobra.Command, t *target, listen string) error {
+	if t.json {
+		return usageError{errors.New("json: Prometheus has a form of its own; xtstat --json -v 3 has the counters as JSON")}
+	}
 	address, err := netip.ParseAddrPort(listen)
 	if err != nil {
 		return usageError{fmt.Errorf("listen %q: want an address and a port, 127.0.0.1:9469", listen)}
