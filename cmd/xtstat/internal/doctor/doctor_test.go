@@ -153,6 +153,7 @@ func TestEachFaultHasItsLine(t *testing.T) {
 		{"open-files", file("proc/self/limits", "Max open files 1024 1024 files\nMax locked memory unlimited unlimited bytes"), "1024", "ulimit -n"},
 		{"huge-pages", file("proc/meminfo", "HugePages_Total: 0\nHugePages_Free: 0\nHugepagesize: 2048 kB"), "0 huge pages", "vm.nr_hugepages"},
 		{"log-level", environment("VMA_TRACELEVEL", "debug"), "VMA_TRACELEVEL=debug", "unset VMA_TRACELEVEL"},
+		{"log-level", environment("VMA_TRACELEVEL", "Warnings"), "", ""},
 		{"cpu-isolation", file("sys/devices/system/cpu/nohz_full", ""), "tick", "nohz_full=2-3"},
 		{"cpu-isolation", file("sys/devices/system/cpu/isolated", ""), "no processor is isolated", "isolcpus=managed_irq,domain,7 "},
 		{"governor", file("sys/devices/system/cpu/cpu2/cpufreq/scaling_governor", "powersave"), "powersave on 1 of 2", "echo performance > /sys"},
@@ -299,4 +300,14 @@ func TestUnknown(t *testing.T) {
 	s.Interfaces = func() ([]Interface, error) { return nil, errors.New("no netlink") }
 	_, err = Run(s, "")
 	require.ErrorContains(t, err, "no netlink")
+}
+
+// In a name of sysctl's the dots of an interface's name are written as slashes.
+func TestCureOfAnInterfaceWithADot(t *testing.T) {
+	s, files := healthy()
+	files["proc/sys/net/ipv4/conf/eth0.7/rp_filter"] = &fstest.MapFile{Data: []byte("1\n")}
+	r := rpFilter(s, &Interface{Name: "eth0.7"}, nil)
+	require.Len(t, r, 1)
+	require.Equal(t, Cure, r[0].Status)
+	require.Contains(t, r[0].Cure, " net.ipv4.conf.eth0/7.rp_filter=2")
 }
