@@ -149,7 +149,8 @@ func rpFilter(s *System, i *Interface, _ []Interface) []Result {
 		strict = max(strict, n)
 	}
 	if strict == 1 {
-		return cure("sysctl -w net.ipv4.conf.all.rp_filter=2 net.ipv4.conf."+i.Name+".rp_filter=2",
+		name := strings.ReplaceAll(i.Name, ".", "/") // as sysctl(8) wants the dots within a part
+		return cure("sysctl -w net.ipv4.conf.all.rp_filter=2 net.ipv4.conf."+name+".rp_filter=2",
 			"strict: multicast from sources that are routed elsewhere is dropped on the kernel's side, and passes offloaded (ip.rp_filter)")
 	}
 	return good("rp_filter = %d", strict)

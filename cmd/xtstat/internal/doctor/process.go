@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/socketxtreme/socketxtreme/conf"
 )
 
 // kernelVersion: 5.9 is what AF_XDP rings need, 6.1 what io_uring rings do.
@@ -133,14 +135,13 @@ func hugePages(s *System) []Result {
 // logLevel is that of the environment: what programs started from here get.
 func logLevel(s *System) []Result {
 	level := s.Getenv("VMA_TRACELEVEL")
-	switch strings.ToLower(level) {
-	case "", "none", "panic", "0", "error", "1", "warn", "2", "info", "3", "-1":
-		if s.Getenv("SX_BUFFER_DEBUG") == "1" {
-			return cure("unset SX_BUFFER_DEBUG", "SX_BUFFER_DEBUG=1: each buffer's holder is recorded, which is slow")
-		}
-		return good("the environment asks for no details")
+	if l, err := conf.ParseLogLevel(level); err == nil && l.Includes(conf.LogDetails) { // programs leave a word out that is none of the levels
+		return cure("unset VMA_TRACELEVEL", "VMA_TRACELEVEL=%s: a high log level makes programs slower", level)
 	}
-	return cure("unset VMA_TRACELEVEL", "VMA_TRACELEVEL=%s: a high log level makes programs slower", level)
+	if s.Getenv("SX_BUFFER_DEBUG") == "1" {
+		return cure("unset SX_BUFFER_DEBUG", "SX_BUFFER_DEBUG=1: each buffer's holder is recorded, which is slow")
+	}
+	return good("the environment asks for no details")
 }
 
 // field is what stands behind a name at the beginning of a line.
