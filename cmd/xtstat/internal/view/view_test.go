@@ -126,6 +126,15 @@ func TestDeltasAreRates(t *testing.T) {
 	require.EqualValues(t, (3*140_479_900)/2, s.Value("packets"), "another socket in the same place began at zero")
 }
 
+// The share of time that a process has polled which has ended is that of its life, whenever it is looked at.
+func TestPollingOfAnEndedProcess(t *testing.T) {
+	s := snapshot()
+	require.Equal(t, "75%", pollingOf(s, &s.Blocks[stats.Pollers][0]).cpu)
+	s.Process.Live, s.Process.Last = false, s.Time
+	s.Time = s.Time.Add(time.Hour)
+	require.Equal(t, "75%", pollingOf(s, &s.Blocks[stats.Pollers][0]).cpu)
+}
+
 func TestHeaderComesAgain(t *testing.T) {
 	var b bytes.Buffer
 	l := &Lines{W: &b}
