@@ -137,7 +137,7 @@ func pollingOf(s *Snapshot, v *stats.View) polling {
 		if z := s.Process.Zeroed; z.After(begin) {
 			begin = z // as sleep_time does
 		}
-		whole := s.Time.Sub(begin).Seconds()
+		whole := s.end().Sub(begin).Seconds()
 		if s.Interval > 0 {
 			whole = 1
 		}

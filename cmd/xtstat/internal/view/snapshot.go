@@ -33,12 +33,20 @@ func Take(r *stats.Reader, now time.Time, pick Sockets) (*Snapshot, error) {
 			list = slices.DeleteFunc(list, func(v stats.View) bool { return !pick.Has(v.ID) })
 			slices.SortStableFunc(list, func(a, b stats.View) int { return int(a.ID) - int(b.ID) })
 		}
-		if section.Name == stats.Pollers && p.Live {
-			addSleeps(list, now)
+		if section.Name == stats.Pollers {
+			addSleeps(list, s.end())
 		}
 		s.Blocks[section.Name], s.Left[section.Name] = list, r.Unpublished(section.Name)
 	}
 	return s, nil
+}
+
+// end is until when the process has counted: the present, or the last sign of life of one that has ended.
+func (s *Snapshot) end() time.Time {
+	if s.Process.Live {
+		return s.Time
+	}
+	return s.Process.Last
 }
 
 // addSleeps adds the sleeps under way to those that have ended, so that a poller that nobody wakes is not taken for one that polls.
