@@ -126,6 +126,34 @@ func TestZeroKeepsTheSources(t *testing.T) {
 	require.Equal(t, []uint64{11, 11, 21, 21}, values())
 }
 
+// A gauge has no baseline, whether the section's table names it or the block does.
+func TestZeroLeavesGauges(t *testing.T) {
+	f := newFile(t, Config{})
+	r := read(t, f.Path())
+	b := f.Open(Drivers, nil, 1)
+	b.SetNamed(0, "tcp.connections", 3)
+	b.SetNamed(1, "eth0.rx_lost", 3)
+	b.SetNamed(2, "of_no_table", 3)
+	b.SetCount(3)
+	f.Zero(ZeroRequest{})
+	v := r.Blocks(Drivers)[0]
+	require.Equal(t, []uint64{3, 0, 0}, []uint64{v.Value("tcp.connections"), v.Value("eth0.rx_lost"), v.Value("of_no_table")})
+}
+
+// The sleep under way at the baseline is subtracted up to there: its owner adds the whole of it when it ends.
+func TestZeroInASleep(t *testing.T) {
+	f := newFile(t, Config{})
+	r := read(t, f.Path())
+	poller := f.Open(Pollers, nil, 1).Counters()
+	begin := time.Now().Add(-time.Minute)
+	poller[word(Pollers, "sleep_time")], poller[word(Pollers, "asleep_since")] = uint64(time.Second), uint64(begin.UnixNano())
+	f.Zero(ZeroRequest{})
+	zeroed := time.Since(begin)
+	poller[word(Pollers, "sleep_time")], poller[word(Pollers, "asleep_since")] = uint64(time.Second+zeroed+3*time.Second), 0
+	v := r.Blocks(Pollers)[0]
+	require.InDelta(t, 3*time.Second, time.Duration(v.Value("sleep_time")), float64(time.Second))
+}
+
 func ask(t *testing.T, r *Reader, do string, with any) string {
 	in, err := r.Ask(do, with)
 	require.NoError(t, err)
