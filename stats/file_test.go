@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -472,4 +473,21 @@ func TestRequestsThatAreNoneGetAnError(t *testing.T) {
 	require.ErrorContains(t, err, "nonsense")
 	_, err = r.Ask("zero", "text")
 	require.ErrorContains(t, err, "zero")
+}
+
+// Numbers of a description that are so large that sums and products of them overflow are refused, too.
+func TestDescriptionThatOverflows(t *testing.T) {
+	for name, change := range map[string]func(d *Description, host *SectionLayout){
+		"offset of a section": func(_ *Description, h *SectionLayout) { h.Offset = math.MaxInt },
+		"info of a section":   func(_ *Description, h *SectionLayout) { h.Info = math.MaxInt },
+		"names of a section":  func(_ *Description, h *SectionLayout) { h.Names = math.MaxInt/h.Width + 1 },
+		"offset of samples":   func(d *Description, _ *SectionLayout) { d.Samples.Offset = math.MaxInt },
+		"counters of samples": func(d *Description, _ *SectionLayout) { d.Host = math.MaxInt },
+		"offset of events":    func(d *Description, _ *SectionLayout) { d.Journal.Offset = math.MaxInt },
+	} {
+		d, words := describe(4)
+		require.NoError(t, d.check(words))
+		change(&d, &d.Sections[slices.IndexFunc(d.Sections, func(s SectionLayout) bool { return s.Name == Host })])
+		require.Error(t, d.check(words), name)
+	}
 }
