@@ -166,11 +166,11 @@ func sampleColumns(list []SectionLayout) []string {
 	return columns
 }
 
-// check refuses a description whose sections or rings lie outside a file of so many words, or do not fit their own sizes. After it a reader may
-// load all that the description names.
+// check refuses a description whose sections, samples or events lie outside a file of so many words, or do not fit their own sizes. After it a
+// reader may load all that the description names. No sum or product of its numbers overflows.
 func (d *Description) check(words int) error {
 	inside := func(what string, offset, n, stride int) error {
-		if offset < 0 || n < 0 || stride <= 0 || n > words || stride > words || offset+n*stride > words {
+		if offset < 0 || n < 0 || stride <= 0 || offset > words || n > (words-offset)/stride {
 			return fmt.Errorf("%s of %d times %d words at %d lie outside a file of %d words", what, n, stride, offset, words)
 		}
 		return nil
@@ -180,12 +180,13 @@ func (d *Description) check(words int) error {
 		if err := inside("blocks of section "+s.Name, s.Offset, s.Blocks, s.Stride); err != nil {
 			return err
 		}
-		if s.Width < 0 || s.Info < 0 || s.Names < 0 || s.Width > s.Stride || blockHeader+2*s.Width+(s.Info+7)/8 > s.Stride ||
-			s.Names == 0 && s.Words() > s.Width || s.Names > 0 && s.Width*s.Names > s.Info {
+		if s.Width < 0 || s.Info < 0 || s.Names < 0 || s.Width > s.Stride || s.Info/8 > s.Stride ||
+			blockHeader+2*s.Width+(s.Info+7)/8 > s.Stride ||
+			s.Names == 0 && s.Words() > s.Width || s.Names > 0 && s.Width > s.Info/s.Names {
 			return fmt.Errorf("section %s: its counters do not fit blocks of %d words", s.Name, s.Stride)
 		}
 	}
-	if d.Host < 0 || d.Samples.Words < sampleHeader+len(d.Columns)+d.Host || d.Journal.Words < eventHeader+len(d.Fields) || d.Samples.Capacity < 1 || d.Journal.Capacity < 1 {
+	if d.Host < 0 || d.Host > words || d.Samples.Words < sampleHeader+len(d.Columns)+d.Host || d.Journal.Words < eventHeader+len(d.Fields) || d.Samples.Capacity < 1 || d.Journal.Capacity < 1 {
 		return fmt.Errorf("records of %d and %d words", d.Samples.Words, d.Journal.Words)
 	}
 	if err := inside("samples", d.Samples.Offset, d.Samples.Capacity, d.Samples.Words); err != nil {
