@@ -26,10 +26,11 @@ const (
 type sampler struct {
 	file    *File
 	onTick  atomic.Pointer[func(second bool)]
-	turn    int      // of steps
-	ticked  [2]int64 // when the step before was, and the one before that; 0: there was none. With the file's lock
-	last    int64    // end of the last sample
-	ended   uint64   // the interval that has ended: the epoch of peaks in the next sample
+	turn    int          // of steps
+	ticked  [2]int64     // when the step before was, and the one before that; 0: there was none. With the file's lock
+	steady  func() int64 // nanoseconds by a clock that nobody sets; nil: the times of steps
+	last    int64        // end of the last sample, by steady
+	ended   uint64       // the interval that has ended: the epoch of peaks in the next sample
 	columns []column
 	stop    chan struct{}
 	done    sync.WaitGroup
@@ -44,7 +45,9 @@ type column struct {
 
 // startSampler makes the sampler of a file and starts its goroutine.
 func startSampler(f *File) *sampler {
-	s := newSampler(f, time.Now().UnixNano())
+	begin := time.Now()
+	s := newSampler(f, begin.UnixNano())
+	s.steady = func() int64 { return begin.UnixNano() + int64(time.Since(begin)) }
 	s.done.Go(s.run)
 	return s
 }
@@ -289,8 +292,12 @@ func (s *sampler) sample(now int64) {
 	for i := range f.host.counters {
 		w[sampleHeader+len(s.columns)+i] = atomic.LoadUint64(&f.host.counters[i])
 	}
-	w[sampleTime], w[sampleInterval] = uint64(now), uint64(now-s.last)
-	s.last = now
+	end := now
+	if s.steady != nil {
+		end = s.steady()
+	}
+	w[sampleTime], w[sampleInterval] = uint64(now), uint64(end-s.last)
+	s.last = end
 	atomic.StoreUint64(&w[sampleSequence], n+1)
 	atomic.StoreUint64(&f.head[headSamples], n+1)
 }

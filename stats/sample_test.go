@@ -64,6 +64,23 @@ func TestSamplesHaveSumsAndPeaksOfTheirInterval(t *testing.T) {
 	require.Equal(t, time.Second, s[2].Time.Sub(s[1].Time))
 }
 
+// An interval is as long as it took, also when the system's clock is set in it.
+func TestIntervalsWhenTheClockIsSet(t *testing.T) {
+	f, run, r := still(t)
+	begin, passed := f.sampler.last, 2*tick
+	f.sampler.steady = func() int64 { return begin + int64(passed) }
+	run(2)
+	for _, set := range []time.Duration{-time.Hour, time.Hour} {
+		passed += time.Second
+		f.sampler.turn += ticksPerTurn - 1
+		f.sampler.step(time.Now().Add(set).UnixNano())
+	}
+	s := r.Samples()
+	require.Len(t, s, 3)
+	require.Equal(t, 2*tick, s[0].Interval)
+	require.Equal(t, []time.Duration{time.Second, time.Second}, []time.Duration{s[1].Interval, s[2].Interval})
+}
+
 func TestSamplesOfAQuarterOfAnHour(t *testing.T) {
 	f, run, r := still(t)
 	b := f.Open(Rings, nil, 1)
