@@ -250,6 +250,10 @@ func TestValuesAsXLIOWritesThem(t *testing.T) {
 			require.Len(t, s.Warnings, 1, pair)
 		}
 	}
+	for range 100 { // in whatever order suffixes are tried
+		_, ok := parseSize("1KM", 1<<30)
+		require.False(t, ok, "two suffixes")
+	}
 	require.Equal(t, "0", byName["XLIO_TX_BUF_SIZE"].Default(), "by the MTU")
 	require.Same(t, byName["XLIO_TX_BUF_SIZE"], byName["XLIO_TX_BUFFER_SIZE"])
 }
@@ -407,6 +411,8 @@ func TestForceGivesWayToARatio(t *testing.T) {
 	}
 	s := read(nil, force)
 	require.Equal(t, 1, s.OSRatio)
+	s = read(force, source{forceName: {text: "0"}})
+	require.Equal(t, Default().OSRatio, s.OSRatio, "the environment takes back what the file says")
 }
 
 func TestPrinted(t *testing.T) {
