@@ -121,7 +121,10 @@ func read(file, env source) Settings {
 	}
 	force := byName[forceName]
 	for _, from := range []source{file, env} {
-		s.take(force, from) // before the ratio (VMA_SELECT_POLL_OS_RATIO), which overrides it wherever it is given
+		s.take(force, from)
+	}
+	if force.get(&s) == "1" {
+		s.OSRatio = 1 // before the ratio (VMA_SELECT_POLL_OS_RATIO), which overrides it wherever it is given
 	}
 	for _, from := range []source{file, env} {
 		for i := range parameters {

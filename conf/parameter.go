@@ -320,6 +320,7 @@ func parseSize(text string, most int) (bytes int, ok bool) {
 	for suffix, bytes := range map[string]int{"K": 1 << 10, "M": 1 << 20, "G": 1 << 30} {
 		if rest, ok := strings.CutSuffix(number, suffix); ok {
 			number, unit = rest, bytes
+			break // a second suffix is a mistake
 		}
 	}
 	n, err := strconv.Atoi(number)

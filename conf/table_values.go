@@ -122,8 +122,8 @@ func setMemory(s *Settings, text string) error {
 	return nil
 }
 
-// force is VMA_SELECT_POLL_OS_FORCE; reading applies it before VMA_SELECT_POLL_OS_RATIO. What was said of it is kept beside the ratio, so
-// that it is shown changed where it was changed.
+// force is VMA_SELECT_POLL_OS_FORCE. What was said of it is kept beside the ratio, so that it is shown changed where it was changed; read
+// applies it when file and environment were asked, and before VMA_SELECT_POLL_OS_RATIO.
 var force = access{
 	want: "0 or 1",
 	get: func(s *Settings) string {
@@ -133,14 +133,11 @@ var force = access{
 		return "0"
 	},
 	set: func(s *Settings, text string) error {
-		on, ok := onOrOff[strings.ToLower(text)]
+		value, ok := yesOrNo.parse(text)
 		if !ok {
 			return fmt.Errorf("want 0 or 1")
 		}
-		if s.storeInert(forceName, "0"); on {
-			s.storeInert(forceName, "1")
-			s.OSRatio = 1
-		}
+		s.storeInert(forceName, value)
 		return nil
 	},
 	check: func(*Settings) bool { return true },
