@@ -38,8 +38,9 @@ func ParseRulesAsVMA(text string) (*Rules, error) {
 }
 
 // With returns a copy of r that also has the rules of text. With prepend they stand at the head of their role's list, where they are tried
-// before all others, else at its end. An application-id line in text says which group they go to. Of equal rules that were added to a group
-// only the one that is tried first stays, because the others would never be reached: memory does not grow with repeated calls.
+// before all others, else at its end. Each rule is put there by itself: of several of a role the last one then stands first. An application-id
+// line in text says which group they go to. Of equal rules that were added to a group only the one that is tried first stays, because the
+// others would never be reached: memory does not grow with repeated calls.
 //
 // A mistake is a *RuleError and changes nothing; so is a text without any statement (empty, blanks, remarks). (VMA: add_conf_rule, which
 // adds at the head, keeps equal rules, and takes a text without a statement.)

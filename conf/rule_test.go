@@ -102,6 +102,7 @@ func TestAddedRules(t *testing.T) {
 		"use os tcp_server *:5; use sx tcp_server *:5; application-id d *; use os udp_sender *:1;", kept(back))
 	require.Equal(t, "d", with(back, "use os udp_sender *:2", true).Groups()[2].Program, "where the last one went")
 	require.Len(t, with(back, "use os udp_sender *:2", true).Groups()[2].Rules(UDPSender), 2)
+	require.Equal(t, "application-id * *; use os tcp_server *:2; use os tcp_server *:1;", kept(with(&Rules{}, "use os tcp_server *:1\nuse os tcp_server *:2", true)))
 }
 
 // A text that is to add something and has no statement is a mistake of its caller; a file may be empty.

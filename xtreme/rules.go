@@ -25,7 +25,8 @@ func (e *Engine) Rules() *conf.Rules { return e.rules.now.Load() }
 
 // AddRule adds rules, in the grammar of the rules file (see package conf). They are asked for sockets that get their ring from now on; rules
 // for udp_sender also for destinations that an open socket sends to for the first time, as in VMA. With prepend they stand at the head of
-// their role's list, where they are tried before all others, else at its end.
+// their role's list, where they are tried before all others, else at its end. Of several rules of a role in one text the last one is tried
+// first with prepend, because each is put at the head by itself.
 //
 // An application-id line in text says which group the rules go to. Without one it is the group that the last AddRule named, or, if none did,
 // the last one of the file. Equal rules are kept once, so that memory does not grow with repeated calls.
