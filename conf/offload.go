@@ -47,6 +47,8 @@ type Offload struct {
 type OwnTCP struct {
 	// QuickAck acknowledges each segment with data by the next Flush or Poll (VMA_TCP_QUICKACK).
 	QuickAck bool
+	// QuickAckThreshold is the most payload of a segment that QuickAck is for; 0 is any (SX_TCP_QUICKACK_THRESHOLD).
+	QuickAckThreshold int
 	// Timestamps is whether timestamps are offered and accepted: 0 not, 1 yes, 2 as net.ipv4.tcp_timestamps says (VMA_TCP_TIMESTAMP_OPTION).
 	Timestamps int
 	// ConnectionThreeTuple claims of a connection that is opened here all segments to its own address and port, not only its peer's

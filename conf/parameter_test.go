@@ -27,6 +27,7 @@ var every = []struct {
 	{"SX_CHECKSUM", "off", func(s *Settings) any { return s.Offload.Checksum }, ChecksumOff, "lax"},
 	{"SX_OFFLOAD_TCP", "1", func(s *Settings) any { return s.Offload.TCP }, true, "2"},
 	{"VMA_TCP_QUICKACK", "1", func(s *Settings) any { return s.OwnTCP.QuickAck }, true, "2"},
+	{"SX_TCP_QUICKACK_THRESHOLD", "64", func(s *Settings) any { return s.OwnTCP.QuickAckThreshold }, 64, "65536"},
 	{"VMA_TCP_TIMESTAMP_OPTION", "0", func(s *Settings) any { return s.OwnTCP.Timestamps }, 0, "3"},
 	{"VMA_TCP_3T_RULES", "1", func(s *Settings) any { return s.OwnTCP.ConnectionThreeTuple }, true, "2"},
 	{"VMA_RX_POLL_ON_TX_TCP", "1", func(s *Settings) any { return s.OwnTCP.PollOnSend }, true, "2"},

@@ -42,6 +42,10 @@ var tcpParameters = []Parameter{
 		Effect: "1 has our own TCP acknowledge each segment with data by the next Flush or Poll, without waiting for more; a reactor flushes in " +
 			"the turn in which it came. Socket.SetQuickAck has the last word",
 		access: toggle(func(s *Settings) *bool { return &s.OwnTCP.QuickAck }, false)}.on(RingOffload).unless(noOwnTCP).as("0"),
+	Parameter{Name: "SX_TCP_QUICKACK_THRESHOLD", Title: "TCP quickack threshold", Field: "OwnTCP.QuickAckThreshold", State: Works,
+		Effect: "the most payload, in bytes, of a segment that VMA_TCP_QUICKACK and Socket.SetQuickAck are for: our own TCP acknowledges longer ones as " +
+			"without them; 0: any. VMA has it as TCP_QUICKACK_THRESHOLD, which it is built with",
+		access: integer(func(s *Settings) *int { return &s.OwnTCP.QuickAckThreshold }, 0, 65_535)}.on(RingOffload).unless(noOwnTCP).as("0"),
 	Parameter{Name: "VMA_TCP_MAX_SYN_RATE", Title: "TCP max syn rate", Field: "OwnTCP.SynRate", State: Works,
 		Effect: "the most SYNs that a listener of our own TCP answers in each whole second of the clock (twice as many may come close together, across " +
 			"two), the others are dropped (tcp.backlog); 0: no limit",

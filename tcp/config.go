@@ -105,6 +105,8 @@ type Settings struct {
 	NoDelay  bool // no Nagle algorithm (RFC 9293 MUST-17)
 	Cork     bool // only full segments leave, for at most 200 ms
 	QuickAck bool // each segment with data is acknowledged in its turn
+	// QuickAckMost is the most payload of a segment that QuickAck is for; one with more is acknowledged as without QuickAck. 0: any.
+	QuickAckMost uint32
 	// AckEvery is after how many full segments an acknowledgement leaves at once: 2 (RFC 9293 SHLD-19). AckBytes, unless 0, is the same in
 	// bytes. DelayedAck is how long an acknowledgement may wait: 40 ms, at most 500 ms (RFC 9293 MUST-40).
 	AckEvery   uint8

@@ -91,7 +91,7 @@ func (t *Table) ackPolicy(c *conn, p Payload) {
 		c.full = uint8(min(int(c.full)+int(p.Length)/full, 255))
 	}
 	switch {
-	case s.QuickAck, c.reassembly != 0, c.has(flagFinReceived), c.full >= s.AckEvery,
+	case s.QuickAck && (s.QuickAckMost == 0 || p.Length <= s.QuickAckMost), c.reassembly != 0, c.has(flagFinReceived), c.full >= s.AckEvery,
 		int(c.unacked) >= int(s.AckEvery)*full, // RFC 5681 section 4.2: of small segments as many bytes
 		s.AckBytes > 0 && c.unacked >= s.AckBytes:
 		c.flags |= flagAckNow

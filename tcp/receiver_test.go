@@ -88,6 +88,19 @@ func TestAckPolicies(t *testing.T) {
 	s.in("P. 1:2 ack 1")
 	s.out(". 1:1 ack 2")
 
+	// Up to a size alone: longer ones wait for a second full segment, or for the delay.
+	s = settled(t, func(s *Settings, _ *Config) { s.QuickAck, s.QuickAckMost = true, 100 })
+	s.in("P. 1:101 ack 1")
+	s.out(". 1:1 ack 101")
+	s.in("P. 101:202 ack 1")
+	s.silent(39 * ms)
+	s.wait(3 * ms)
+	s.out(". 1:1 ack 202")
+	s.in("P. 202:303 ack 1")
+	s.out()
+	s.in("P. 303:304 ack 1")
+	s.out(". 1:1 ack 304")
+
 	s = connected(t)
 	for n := range quickSegments {
 		s.in(s.piece(n, 1))

@@ -25,6 +25,7 @@ var onlyOn = map[string][]conf.RingKind{
 	"SX_CHECKSUM":                  {conf.RingOffload},
 	"SX_OFFLOAD_TCP":               {conf.RingOffload},
 	"VMA_TCP_QUICKACK":             {}, // without SX_OFFLOAD_TCP
+	"SX_TCP_QUICKACK_THRESHOLD":    {},
 	"VMA_TCP_TIMESTAMP_OPTION":     {},
 	"VMA_TCP_3T_RULES":             {},
 	"VMA_RX_POLL_ON_TX_TCP":        {},
@@ -56,7 +57,7 @@ var asItIs = map[string][]string{
 	"VMA_LOG_COLORS": {"0"}, "VMA_BF": {"0"}, "VMA_CLOSE_ON_DUP2": {"0"}, "VMA_ALLOW_PRIVILEGED_SOCK_OPT": {"0"}, "VMA_TX_MAX_INLINE": {"0"}, "VMA_TX_PREFETCH_BYTES": {"0"},
 	"VMA_THREAD_MODE": {"0"}, "XLIO_SKIP_POLL_IN_RX": {"1"},
 	// Of settings that have an effect on some rings, or unless code says otherwise: these ask for none.
-	"SX_OFFLOAD_INTERFACES": {""}, "SX_OFFLOAD_BUSY_POLL": {"0"}, "SX_OFFLOAD_TCP": {"0"}, "VMA_TCP_QUICKACK": {"0"}, "VMA_TCP_TIMESTAMP_OPTION": {"2"},
+	"SX_OFFLOAD_INTERFACES": {""}, "SX_OFFLOAD_BUSY_POLL": {"0"}, "SX_OFFLOAD_TCP": {"0"}, "VMA_TCP_QUICKACK": {"0"}, "SX_TCP_QUICKACK_THRESHOLD": {"0"}, "VMA_TCP_TIMESTAMP_OPTION": {"2"},
 	"VMA_TCP_3T_RULES": {"0"}, "VMA_RX_POLL_ON_TX_TCP": {"0"}, "VMA_TCP_MAX_SYN_RATE": {"0"}, "XLIO_TCP_SEND_BUFFER_SIZE": {"262144"},
 	"SX_TCP_RTO_MIN": {"200"}, "SX_TCP_DELAYED_ACK": {"40"}, "SX_OFFLOAD_GATHER": {"0"}, "SX_CAPTURE": {""}, "SX_CAPTURE_SNAP": {"0"},
 	"SX_CAPTURE_LIMIT": {"0"}, "VMA_RX_WRE": {"0"}, "VMA_TX_WRE": {"0"}, "VMA_TX_BUFS": {"0"}, "VMA_UDP_3T_RULES": {"0"},

@@ -228,7 +228,7 @@ func (f *offloading) streamOptions() *stream.Options {
 	e := &f.poller.engine.settings
 	o := &e.OwnTCP
 	s := tcp.DefaultSettings()
-	s.QuickAck, s.SendBuffer = o.QuickAck, o.SendBuffer
+	s.QuickAck, s.QuickAckMost, s.SendBuffer = o.QuickAck, uint32(o.QuickAckThreshold), o.SendBuffer
 	s.RTOMin, s.DelayedAck = clock.Duration(o.RTOMin), clock.Duration(o.DelayedAck)
 	s.RTOInitial, s.RTOMax = max(s.RTOInitial, s.RTOMin), max(s.RTOMax, s.RTOMin)
 	s.Timestamps = o.Timestamps == 1 || o.Timestamps == 2 && kernelHasTimestamps() // 2: as the kernel has it

@@ -371,6 +371,21 @@ func TestQuickAckLeavesWithTheNextFlush(t *testing.T) {
 	}
 }
 
+// SX_TCP_QUICKACK_THRESHOLD: a longer segment waits for its acknowledgement, a shorter one does not.
+func TestQuickAckThresholdOfOwnTCP(t *testing.T) {
+	const most = 100
+	w, c, peer := connected(t, func(s *conf.Settings) { s.OwnTCP.QuickAck, s.OwnTCP.QuickAckThreshold = true, most })
+	w.echo(c, peer, 20) // the first segments of a connection are acknowledged at once
+	for _, length := range []int{most, most + 1} {
+		w.write(peer, strings.Repeat("x", length))
+		w.Len(w.text(c), length)
+		before := counter(c.Ring(), "tcp.segments_out")
+		w.NoError(w.poller.Flush())
+		w.Equal(before+uint64(boolean(length <= most)), counter(c.Ring(), "tcp.segments_out"), "%d bytes", length)
+		w.until("it is acknowledged", func() bool { return w.info(peer).Unacked == 0 })
+	}
+}
+
 // SX_TCP_RTO_MIN: how soon something is sent again.
 func TestRTOMinOfOwnTCP(t *testing.T) {
 	took := func(least time.Duration) time.Duration {
