@@ -19,7 +19,6 @@ const (
 	Better        State = "better"
 	HardwareOnly  State = "hardware-only"
 	NotApplicable State = "not applicable"
-	WithOwnTCP    State = "with own TCP"
 )
 
 // Parameter is one setting: a line of the table that reading, checking, printing, JSON and docs/settings.md are made from.

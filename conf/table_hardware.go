@@ -103,8 +103,9 @@ var xlioParameters = []Parameter{
 	inert("XLIO_RX_CQ_WAIT_CTRL", "Rx CQ wait ctrl", "0", yesOrNo, NotApplicable,
 		"sockets have no epoll sets of their own: a poller sleeps on its rings"),
 	inert("XLIO_SKIP_POLL_IN_RX", "Skip poll in rx", "0", within(0, 2), NotApplicable, "a receive call does not poll: Poll does").as("1"),
-	inert("XLIO_TCP_2T_RULES", "TCP 2T rules", "0", yesOrNo, WithOwnTCP,
-		"missing: claims of a local address alone; VMA_TCP_3T_RULES takes one entry for each port of a connection"),
+	inert("XLIO_TCP_2T_RULES", "TCP 2T rules", "0", yesOrNo, NotApplicable,
+		"it spares rules of a card, and wants a local address that only its ring uses. Here a rule is an entry of a map in memory; VMA_TCP_3T_RULES "+
+			"takes one for each port of connections that are opened here"),
 	Parameter{Name: "XLIO_TCP_SEND_BUFFER_SIZE", Title: "TCP send buffer size", Field: "OwnTCP.SendBuffer", VMA: "1048576", State: Works,
 		Effect: "the most bytes of a connection of our own TCP that are queued or not acknowledged; SocketConfig.SendBuffer and SetSendBuffer come " +
 			"before it",
