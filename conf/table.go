@@ -33,9 +33,11 @@ var ringParameters = []Parameter{
 			func(s *Settings) bool { _, err := ParseXDPMode(string(s.Offload.Mode)); return err == nil }}}.on(RingOffload),
 	Parameter{Name: "SX_OFFLOAD_TIME", Title: "Offloaded arrival times", Field: "Offload.Time", State: Works,
 		Effect: "what stamps the datagrams that an offloaded ring receives, for sockets with Timestamps: poll the ring, when it takes a " +
-			"frame; xdp the XDP program, when the frame comes in; hardware the card, where it can, else as xdp. An interface stays as it was " +
-			"opened; where the ring stamps, the path of a socket with Timestamps says stamp.poll. PollerConfig.OffloadTime comes before it, " +
-			"and so do VMA_HW_TS_CONVERSION other than 0 and HardwareTimestamps of the socket that opens an interface, which ask for hardware",
+			"frame; xdp the XDP program, when the frame comes in; hardware the card, for sockets with a conversion (VMA_HW_TS_CONVERSION, " +
+			"HardwareTimestamps) alone; as xdp where the program runs behind the driver or the kernel refuses one that reads a card's stamps; a frame " +
+			"without a card's stamp is stamped by the ring, of which the path does not tell (docs/timestamps.md). An interface stays as it was opened; " +
+			"where it leaves all stamps to the ring, the path of a socket with Timestamps says stamp.poll. PollerConfig.OffloadTime comes before it, and so " +
+			"do VMA_HW_TS_CONVERSION other than 0 and HardwareTimestamps of the socket that opens an interface, which ask for hardware",
 		access: access{"poll, xdp or hardware", getTimeSource, setTimeSource,
 			func(s *Settings) bool { _, err := ParseTimeSource(string(s.Offload.Time)); return err == nil }}}.on(RingOffload).unless(cardTimeAsks),
 	Parameter{Name: "SX_OFFLOAD_BUSY_POLL", Title: "Busy polling of offloaded queues", Field: "Offload.BusyPoll", State: Works,
@@ -216,7 +218,8 @@ var socketParameters = []Parameter{
 	Parameter{Name: "VMA_TX_NONBLOCKED_EAGAINS", Title: "Tx non-blocked eagains", Field: "ReportDrops", State: Works,
 		Effect: "1 makes a datagram that the kernel's queueing discipline refuses (tried with tbf) a send without room: ErrWouldBlock, then " +
 			"OUT, and SocketStats.ShortSends counts it; a packet of SendPacket ends with SENT and ENOBUFS, and one of Send that pacing had " +
-			"queued is lost, with ERR and ENOBUFS: SocketStats.SendErrors counts both. 0: the send is reported as good. A full queue of an " +
+			"queued is lost, with ERR and ENOBUFS: SocketStats.SendErrors counts both. A connected socket is also told errors of the network that " +
+			"pass, such as EHOSTUNREACH of a host that does not answer. 0: the send is reported as good, and such errors are not told. A full queue of an " +
 			"offloaded socket is ErrWouldBlock with either",
 		access: toggle(func(s *Settings) *bool { return &s.ReportDrops }, false)}.on(RingUring, RingEpoll).as("0"),
 	inert("VMA_ALLOW_PRIVILEGED_SOCK_OPT", "Allow privileged sock opt", "1", yesOrNo, NotApplicable,
@@ -250,7 +253,7 @@ var stackParameters = []Parameter{
 	{Name: "VMA_HW_TS_CONVERSION", Title: "HW TS Conversion", Field: "CardTime", VMA: "3", State: HardwareOnly,
 		Effect: "what is made of the arrival stamps of network cards, on sockets with Timestamps: 0 asks for none, 1 as the card counts, 2 " +
 			"best possible, 3 on the system's clock, 4 by a clock that PTP keeps. For offloaded rings a value other than 0 is " +
-			"SX_OFFLOAD_TIME=hardware too. Without a card that stamps the kernel's stamps stay, on an offloaded ring the XDP program's. For what " +
+			"SX_OFFLOAD_TIME=hardware too. Without a card that stamps the kernel's stamps stay; on an offloaded ring docs/timestamps.md says which. For what " +
 			"its socket gets, HardwareTimestamps of a configuration comes before it",
 		access: integer(func(s *Settings) *int { return &s.CardTime }, 0, 4)},
 	inert("VMA_IPOIB", "IPOIB support", "1", yesOrNo, HardwareOnly, "InfiniBand").as("0"),

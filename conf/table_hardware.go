@@ -25,14 +25,15 @@ var hardwareParameters = []Parameter{
 }
 
 var tcpParameters = []Parameter{
-	inert("VMA_TX_SEGS_TCP", "Tx Mem Segs TCP", "1000000", count, NotApplicable, "segments lie in the buffers of the pool: VMA_TX_BUFS"),
+	inert("VMA_TX_SEGS_TCP", "Tx Mem Segs TCP", "1000000", count, NotApplicable, "segments of our own TCP lie in the buffers of the pool (VMA_TX_BUFS), those of the kernel's in its own"),
 	inert("VMA_GRO_STREAMS_MAX", "GRO max streams", "32", count, NotApplicable,
-		"our own TCP takes segments that were joined before it, as those of a peer on this machine; of the kernel: ethtool -K gro"),
+		"our own TCP takes segments that were joined before it, as those of a peer on this machine; of the kernel: ethtool -K gro, "+
+			"but not on an interface whose program runs behind the driver, where the kernel joins nothing (docs/offload.md)"),
 	Parameter{Name: "VMA_TCP_3T_RULES", Title: "TCP 3T rules", Field: "OwnTCP.ConnectionThreeTuple", State: Works,
 		Effect: "1 has the steering program take all TCP to the local address and port of a connection that is opened here, 0 that of its peer",
 		access: toggle(func(s *Settings) *bool { return &s.OwnTCP.ConnectionThreeTuple }, false)}.on(RingOffload).unless(noOwnTCP).as("0"),
 	inert("VMA_TCP_TIMER_RESOLUTION_MSEC", "TCP Timer Resolution (msec)", "100", count, NotApplicable,
-		"timers of our own TCP have ticks of a millisecond, and run inside Poll, up to 16 turns of the ring after they are due"),
+		"timers of our own TCP have ticks of half a millisecond, and run inside Poll, up to 16 turns of the ring after they are due"),
 	inert("VMA_TCP_CTL_THREAD", "TCP control thread", "0", within(0, 2).words("disable", "delegate", "with_wakeup", "no_wakeup"), NotApplicable,
 		"the owner of a ring handles all its segments").as("disable"),
 	Parameter{Name: "VMA_TCP_TIMESTAMP_OPTION", Title: "TCP timestamp option", Field: "OwnTCP.Timestamps", VMA: "0", State: Works,
