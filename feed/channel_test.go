@@ -615,3 +615,24 @@ func BenchmarkTwoLinesWithLoss(b *testing.B) {
 		}
 	}
 }
+
+// A refusal is of what was asked for: the rest of a longer hole is asked for on.
+func TestRejectedGivesUpWhatWasAskedForAlone(t *testing.T) {
+	r := newRig(t, Config{Lines: 1, Recovery: RecoveryConfig{Attempts: 3, MaxMessages: 4}})
+	r.in(seg(0, 1, 1, 0))
+	r.in(seg(0, 12, 1, 0))
+	var q Request
+	require.True(t, r.c.Request(1, &q))
+	require.Equal(t, Range{2, 6}, q.Range)
+	r.c.Rejected(2, q.Range)
+	r.drain()
+	require.True(t, r.c.Request(3, &q))
+	require.Equal(t, Range{6, 10}, q.Range)
+	require.Equal(t, 1, q.Attempt)
+	r.in(seg(Recovery, 6, 4, 4))
+	require.True(t, r.c.Request(5, &q))
+	require.Equal(t, Range{10, 12}, q.Range)
+	r.in(seg(Recovery, 10, 2, 6))
+	require.Equal(t, []uint64{1, 6, 7, 8, 9, 10, 11, 12}, r.out)
+	require.Equal(t, CauseRejected, r.last(GaveUp).Cause)
+}
