@@ -96,3 +96,16 @@ func (q *holes) dropBefore(to uint64) {
 		q.h[0].From = to
 	}
 }
+
+// split divides hole i at a message within it, if there is room for one hole more beside what the next segment may need.
+func (q *holes) split(i int, at uint64) bool {
+	if q.n+3 > len(q.h) {
+		return false
+	}
+	copy(q.h[i+2:q.n+1], q.h[i+1:q.n])
+	q.n++
+	q.h[i+1] = q.h[i]
+	q.h[i].To, q.h[i+1].From = at, at
+	q.h[i].asked = min(q.h[i].asked, at)
+	return true
+}

@@ -137,15 +137,28 @@ func (c *Channel[R]) outstanding() (n int) {
 	return n
 }
 
-// Rejected is called when the recovery server has refused a request for good: the holes in the range are given up. Next follows. A refusal that
-// may be temporary, such as a quota, need not be reported: the request is repeated after its time-out.
+// Rejected is called when the recovery server has refused a request for good: the messages in the range that are missing are given up, and what
+// else is missing is asked for. Next follows. A refusal that may be temporary, such as a quota, need not be reported: the request is repeated
+// after its time-out.
 func (c *Channel[R]) Rejected(now int64, r Range) {
 	c.tick(now)
 	c.stats.Rejects++
-	for i := range c.holes.h[:c.holes.n] {
-		if h := &c.holes.h[i]; h.From < r.To && r.From < h.To && h.phase != givenUp {
-			h.phase, h.cause = givenUp, CauseRejected
+	for i := 0; i < c.holes.n; i++ {
+		h := &c.holes.h[i]
+		if h.To <= r.From || r.To <= h.From || h.phase == givenUp {
+			continue
 		}
+		if h.From < r.From && c.holes.split(i, r.From) {
+			continue // its rest is the next one
+		}
+		if r.To < h.To && c.holes.split(i, r.To) {
+			rest := &c.holes.h[i+1]
+			rest.asked, rest.attempts = rest.From, 0
+			if rest.phase == asking {
+				rest.nextAt = c.now
+			}
+		}
+		h.phase, h.cause = givenUp, CauseRejected
 	}
 }
 
