@@ -5,10 +5,12 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 	"unsafe"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -245,4 +247,20 @@ func TestFramesWithAForeignTag(t *testing.T) {
 		t.Skip("missing: rx_otherhost_dropped (Linux 5.19)")
 	}
 	require.EqualValues(t, 5, value(r.Read(), "v0.rx_otherhost_dropped"))
+}
+
+// Each engine of a process has a reader, which its own goroutine asks.
+func TestReadersOfTwoGoroutines(t *testing.T) {
+	var readers sync.WaitGroup
+	for range 2 {
+		r, err := Open()
+		require.NoError(t, err)
+		readers.Go(func() {
+			for range 20 {
+				assert.NotEmpty(t, r.Read())
+			}
+			assert.NoError(t, r.Close())
+		})
+	}
+	readers.Wait()
 }
