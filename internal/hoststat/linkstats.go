@@ -11,6 +11,7 @@ import (
 // received whole and gave to nothing.
 type linkStats struct {
 	fd      int
+	kernel  unix.SockaddrNetlink // the kernel's address; of this reader alone, because x/sys writes into it at each send
 	request []byte
 	room    []byte
 }
@@ -40,14 +41,14 @@ func openLinkStats() (*linkStats, error) {
 	binary.NativeEndian.PutUint16(request[4:], rtmGetStats)
 	binary.NativeEndian.PutUint16(request[6:], unix.NLM_F_REQUEST|unix.NLM_F_DUMP)
 	binary.NativeEndian.PutUint32(request[statsHeader-4:], 1<<(iflaStatsLink64-1))
-	return &linkStats{fd: fd, request: request, room: make([]byte, 32<<10)}, nil
+	return &linkStats{fd: fd, kernel: unix.SockaddrNetlink{Family: unix.AF_NETLINK}, request: request, room: make([]byte, 32<<10)}, nil
 }
 
 func (l *linkStats) close() error { return unix.Close(l.fd) }
 
 // read calls add for each counter that is not zero. The kernel answers a dump inside of the calls that ask for it: nothing is waited for.
 func (l *linkStats) read(add func(name []byte, counter string, v uint64)) {
-	if unix.Sendto(l.fd, l.request, 0, &kernelAddress) != nil {
+	if unix.Sendto(l.fd, l.request, 0, &l.kernel) != nil {
 		return
 	}
 	for range mostStatsReplies {
@@ -57,9 +58,6 @@ func (l *linkStats) read(add func(name []byte, counter string, v uint64)) {
 		}
 	}
 }
-
-// kernelAddress is the kernel's of netlink.
-var kernelAddress = unix.SockaddrNetlink{Family: unix.AF_NETLINK}
 
 // parse reads the messages of one reply. It returns false at the end of the dump.
 func (l *linkStats) parse(b []byte, add func(name []byte, counter string, v uint64)) bool {
