@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -263,4 +264,46 @@ func TestReadersOfTwoGoroutines(t *testing.T) {
 		})
 	}
 	readers.Wait()
+}
+
+// The times of threads that have ended stay in the totals: a total never falls.
+func TestTimesOfThreadsThatHaveEnded(t *testing.T) {
+	r, err := Open()
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, r.Close()) })
+	total := func() uint64 {
+		r.list = r.list[:0]
+		r.process()
+		for _, c := range r.list {
+			if c.Name == "process.cpu_time" {
+				return c.Value
+			}
+		}
+		t.Fatal("there is no process.cpu_time")
+		return 0
+	}
+	worked, end := make(chan struct{}), make(chan struct{})
+	done := make(chan string)
+	var work func()
+	work = func() {
+		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+		thread := Thread()
+		if unix.Gettid() == unix.Getpid() { // the runtime keeps the first thread
+			go work()
+			<-end
+			return
+		}
+		for begun := time.Now(); time.Since(begun) < 300*time.Millisecond; {
+		}
+		close(worked)
+		<-end
+		done <- thread
+	}
+	go work()
+	<-worked
+	with := total()
+	close(end)
+	thread := <-done
+	require.Eventually(t, func() bool { _, err := ThreadSchedule(thread); return err != nil }, 20*time.Second, time.Millisecond)
+	require.GreaterOrEqual(t, total(), with)
 }
