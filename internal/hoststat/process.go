@@ -1,6 +1,7 @@
 package hoststat
 
 import (
+	"errors"
 	"os"
 	"runtime/metrics"
 	"strconv"
@@ -8,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// process adds what the process has had of its processors: of all threads that run now.
+// process adds what the process has had of its processors: of all threads that run now, and, as they were read last, of those that have ended
+// since the first call, so that no total falls.
 func (r *Reader) process() {
 	var usage unix.Rusage
 	if unix.Getrusage(unix.RUSAGE_SELF, &usage) == nil {
@@ -30,21 +32,46 @@ func (r *Reader) process() {
 	if err != nil {
 		return
 	}
-	var ran, delayed uint64
+	r.looks++
 	for _, name := range names {
 		s, err := ThreadSchedule(name)
-		if err == nil { // else the thread has ended
-			ran, delayed = ran+s.Ran, delayed+s.Delayed
+		was, ok := r.threads[name]
+		if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH) {
+			continue // the thread has ended
+		}
+		if err != nil { // no descriptor, say: it has what it had
+			s = was.Schedule
+		}
+		if ok && s.Ran < was.Ran { // another thread, with the number of one that has ended
+			r.ended.add(was.Schedule)
+		}
+		r.threads[name] = threadTimes{s, r.looks}
+	}
+	total := r.ended
+	for name, x := range r.threads {
+		total.add(x.Schedule)
+		if x.look != r.looks {
+			r.ended.add(x.Schedule)
+			delete(r.threads, name)
 		}
 	}
-	r.add("process.cpu_time", ran)
-	r.add("process.run_delay", delayed)
+	r.add("process.cpu_time", total.Ran)
+	r.add("process.run_delay", total.Delayed)
 }
 
 // Schedule is what the scheduler counts of a thread, in nanoseconds.
 type Schedule struct {
 	Ran     uint64 // time on a processor
 	Delayed uint64 // time in which it could have run and another one did
+}
+
+// add adds the times of another thread.
+func (s *Schedule) add(x Schedule) { s.Ran, s.Delayed = s.Ran+x.Ran, s.Delayed+x.Delayed }
+
+// threadTimes is what a thread had at a look.
+type threadTimes struct {
+	Schedule
+	look uint64
 }
 
 // ThreadSchedule reads the counts of a thread of this process by its number, in decimal.

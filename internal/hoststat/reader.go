@@ -28,6 +28,10 @@ type Reader struct {
 	list                                           []Counter
 	samples                                        []metrics.Sample
 	steal                                          uint64 // nanoseconds, as it was read last
+
+	threads map[string]threadTimes // of this process, by number, as they were read last
+	looks   uint64                 // how often that was
+	ended   Schedule               // the sum of those that have ended
 }
 
 // key is a counter and what it is of: an interface, or a protocol with its dot ("udp.").
@@ -35,7 +39,7 @@ type key struct{ of, counter string }
 
 // Open opens the sources in the calling thread's network namespace. What this kernel does not have is left out.
 func Open() (*Reader, error) {
-	r := &Reader{names: map[key]string{}, text: make([]byte, 16<<10),
+	r := &Reader{names: map[key]string{}, threads: map[string]threadTimes{}, text: make([]byte, 16<<10),
 		samples: []metrics.Sample{{Name: "/gc/cycles/total:gc-cycles"}}}
 	for _, x := range []struct {
 		at   **os.File
