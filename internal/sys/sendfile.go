@@ -19,8 +19,8 @@ var sigPipe = func() (set unix.Sigset_t) {
 const sigsetBytes = 8
 
 // Sendfile sends up to n bytes of a file, from offset *off, to a socket, moves *off, and returns how many it sent. Unlike send(2) the call
-// cannot be told to raise no SIGPIPE (MSG_NOSIGNAL), so Sendfile blocks the signal for the thread and removes one that became pending with
-// EPIPE.
+// cannot be told to raise no SIGPIPE (MSG_NOSIGNAL), so Sendfile blocks the signal for the thread and removes one that became pending: with
+// EPIPE, or without an error where the connection ended when a part was sent.
 func Sendfile(socket, file int, off *int64, n int) (int, error) {
 	runtime.LockOSThread() // the mask is the thread's
 	defer runtime.UnlockOSThread()
@@ -29,7 +29,7 @@ func Sendfile(socket, file int, off *int64, n int) (int, error) {
 		return 0, err
 	}
 	sent, err := unix.Sendfile(socket, file, off, n)
-	if errors.Is(err, unix.EPIPE) {
+	if errors.Is(err, unix.EPIPE) || err == nil && sent < n {
 		discardSigPipe()
 	}
 	return sent, errors.Join(err, unix.PthreadSigmask(unix.SIG_SETMASK, &before, nil))
