@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"runtime"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/socketxtreme/socketxtreme/internal/sys"
 )
 
@@ -22,20 +20,8 @@ func pin(cpu []int) (unpin func(), err error) {
 		return nil, fmt.Errorf("Config.Pin: %w", err)
 	}
 	return func() {
-		if setAffinity(before) == nil {
+		if sys.SetAffinity(before) == nil { // without a mask, because sched_getaffinity was refused, an error
 			runtime.UnlockOSThread()
 		} // else the goroutine keeps the thread, which ends with it: another goroutine must not run on a bound thread
 	}, nil
-}
-
-// setAffinity allows the calling thread to run on the given processors.
-func setAffinity(cpus []int) error {
-	if len(cpus) == 0 {
-		return unix.EPERM // pin could not read the mask, because sched_getaffinity was refused
-	}
-	set := unix.NewCPUSet(cpus[len(cpus)-1] + 1)
-	for _, cpu := range cpus {
-		set.Set(cpu)
-	}
-	return unix.SchedSetaffinityDynamic(0, set)
 }

@@ -3,6 +3,7 @@ package sys
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -64,14 +65,24 @@ func CPU() int {
 	return int(cpu)
 }
 
-// SetAffinity lets the calling thread run on these processors only; the error names them.
+// SetAffinity lets the calling thread run on these processors only. The error names them and keeps errno: EINVAL where none of them exists, or
+// one is no number of a processor.
 func SetAffinity(cpus []int) error {
-	var set unix.CPUSet
-	for _, cpu := range cpus {
-		set.Set(cpu)
+	err := error(unix.EINVAL)
+	if len(cpus) > 0 && slices.Min(cpus) >= 0 && slices.Max(cpus) < maxCPUs {
+		err = unix.SchedSetaffinityDynamic(0, cpuSet(cpus))
 	}
-	if err := unix.SchedSetaffinity(0, &set); err != nil {
+	if err != nil {
 		return fmt.Errorf("sys: set affinity to processors %v: %w", cpus, err)
 	}
 	return nil
+}
+
+// cpuSet is a mask with room for the highest of these processors. unix.CPUSet has room for 1,024.
+func cpuSet(cpus []int) unix.CPUSetDynamic {
+	set := unix.NewCPUSet(slices.Max(cpus) + 1)
+	for _, cpu := range cpus {
+		set.Set(cpu)
+	}
+	return set
 }

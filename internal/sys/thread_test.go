@@ -56,3 +56,19 @@ func TestGettidIsAThreadOfOurs(t *testing.T) {
 	defer runtime.UnlockOSThread()
 	require.DirExists(t, "/proc/self/task/"+strconv.Itoa(Gettid()))
 }
+
+// A mask has room for every processor that is named, and the kernel takes it.
+func TestAffinityBeyond1024Processors(t *testing.T) {
+	set := cpuSet([]int{0, 1023, 1024, 5000})
+	for cpu := range 6000 {
+		require.Equal(t, cpu == 0 || cpu == 1023 || cpu == 1024 || cpu == 5000, set.IsSet(cpu), "%d", cpu)
+	}
+	runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine's test
+	before := AffinityMask()
+	require.NoError(t, SetAffinity(append(slices.Clone(before), 5000)), "processors that do not exist are left out")
+	require.Equal(t, before, AffinityMask())
+	require.ErrorIs(t, SetAffinity([]int{5000}), unix.EINVAL)
+	require.ErrorIs(t, SetAffinity([]int{-1}), unix.EINVAL)
+	require.ErrorIs(t, SetAffinity(nil), unix.EINVAL)
+	runtime.UnlockOSThread()
+}
