@@ -20,7 +20,7 @@ import (
 //  6. packets lent to other goroutines come back
 const (
 	drainSleep  = time.Millisecond      // the longest sleep during a shutdown, because no descriptor becomes readable when a step is done
-	acceptTurns = 3                     // after so many turns without a new connection the accept queues are taken for empty
+	acceptTurns = ring.PollsForAll + 2  // after so many turns without a new connection the accept queues are taken for empty
 	quietFor    = 10 * time.Millisecond // step 3 is done when nothing was received for so long
 	checkEvery  = time.Millisecond      // how often all sockets, or all buffers, are asked: that takes time for each of them
 	closeLeast  = time.Second           // the least time for step 4, even if Grace is over
@@ -81,10 +81,11 @@ func (l *Loop) acceptsDone(limit clock.Time) func() bool {
 	}
 }
 
-// accepted returns how many connections the rings have accepted so far.
+// accepted returns how many connections the rings have accepted so far, those that AcceptTo has taken among them.
 func (l *Loop) accepted() (n uint64) {
 	for _, r := range l.poller.Rings() {
-		n += r.Stats().Accepted
+		s := r.Stats()
+		n += s.Accepted + s.AcceptedAway
 	}
 	return n
 }

@@ -31,9 +31,9 @@ const (
 	// longGap is the time between two turns from which the loop counts as delayed, by a garbage collection, a stopped process or a slow
 	// handler: data in the rings may then be older than timers that are due.
 	longGap = 5 * time.Millisecond
-	// emptyPolls is how many empty Polls in a row show that no data from before a gap is left. One is not enough, because it may only show
-	// that a ring had no more completions in memory.
-	emptyPolls = 2
+	// emptyPolls is how many empty Polls in a row show that no data from before a gap is left. One may only show that a ring had no more
+	// completions in memory, or that it did not ask for all of its sockets.
+	emptyPolls = ring.PollsForAll + 1
 	// catchUpMax is how many Polls one turn may use to catch up.
 	catchUpMax = 64
 	// failuresMax is how many Polls in a row may fail before the loop ends.

@@ -8,6 +8,11 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/clock"
 )
 
+// PollsForAll is after how many Polls, at the latest, a ring has asked the kernel for all of its sockets: between them it may look at its
+// busiest ones only. An offloaded ring to which frames keep coming looks at the kernel's side of its sockets less often
+// (VMA_RX_UDP_POLL_OS_RATIO); in a Poll that finds no frame it does.
+const PollsForAll = 8
+
 // Driver receives for a ring, sends what sockets have queued, and reports facts to its core. It knows nothing of the contract: coalescing,
 // order, budgets, modes and terminal events are the core's. What sockets are opened, bound, connected and closed by is their Transport. All
 // methods but Wake belong to the ring's owner; before the ring is bound they may be called from any one goroutine and must then only

@@ -9,9 +9,9 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 )
 
-// fetchEvery is how often epoll is asked while hot sockets are read directly: on every 8th turn, which bounds what the other
+// fetchEvery is how often epoll is asked while hot sockets are read directly: on every 8th turn (ring.PollsForAll), which bounds what the other
 // sockets wait longer. When it reports something for them it is asked on the next turn again.
-const fetchEvery = 8
+const fetchEvery = ring.PollsForAll
 
 // trouble is what epoll reports whether it was asked for or not.
 const trouble = unix.EPOLLERR | unix.EPOLLHUP
