@@ -36,6 +36,7 @@ type Loop struct {
 	at, count int        // batch[at:count] is still to be handled
 	busy      bool       // something happened in this turn
 	busyIO    bool       // something else than timers happened
+	received  uint64     // packets of the poller's rings, as reap saw them last
 	slept     bool       // the turn before ended in a sleep
 	behind    int        // after a long gap: how many empty Polls are missing to show that no data from before is left; else 0
 	idle      uint64     // turns in a row without anything but timers

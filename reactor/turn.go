@@ -123,8 +123,9 @@ func (l *Loop) begin(now clock.Time) {
 func (l *Loop) reap() (int, error) {
 	n, err := l.poller.Poll(l.batch)
 	l.at, l.count = 0, n
-	switch {
-	case n > 0:
+	switch packets := l.packets(); {
+	case n > 0 || packets != l.received:
+		l.received = packets
 		l.busy, l.busyIO = true, true
 		if l.behind > 0 {
 			l.behind = emptyPolls // the empty ones must be in a row
@@ -136,6 +137,15 @@ func (l *Loop) reap() (int, error) {
 		return n, l.onPollError(err)
 	}
 	return n, nil
+}
+
+// packets is how many packets the poller's rings have received. What callbacks take is no completion, but the turn in which they took it has
+// done something: what they sent or acknowledged leaves at its end, and the loop does not count it as idle.
+func (l *Loop) packets() (n uint64) {
+	for _, r := range l.poller.Rings() {
+		n += ring.PacketsOf(r)
+	}
+	return n
 }
 
 // onPollError handles the error of a Poll, or nil for one that succeeded after errors. Most errors concern one socket and could be returned to

@@ -108,6 +108,10 @@ func (r *Ring) Stats() RingStats {
 	return s
 }
 
+// PacketsOf is how many packets the ring has received, those that a callback took included: RingCounts.Packets alone, for loops that look at
+// it in each turn. Owner only.
+func PacketsOf(r *Ring) uint64 { return r.stats.Packets }
+
 // countSends counts messages that the transport took, and bytes in them, for the socket and its ring; 0 messages for a part of one.
 func (s *Socket) countSends(messages, bytes int) {
 	r := s.ring()
