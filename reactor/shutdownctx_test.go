@@ -54,3 +54,14 @@ func TestShutdownAbortsWhenItsContextEnds(t *testing.T) {
 		require.NoError(t, r.wait(t))
 	})
 }
+
+// A context that is nil is an error of Snapshot, as it is of Shutdown.
+func TestSnapshotWithoutAContext(t *testing.T) {
+	onEach(t, func(t *testing.T, kind conf.RingKind) {
+		r := launch(t, kind, newEcho(), Config{}, func(l *Loop) { listen(t, l) })
+		var none context.Context
+		_, err := r.Snapshot(none)
+		require.ErrorContains(t, err, "context nil")
+		r.snapshot(t)
+	})
+}
