@@ -65,6 +65,9 @@ func (l *Loop) Post(f func()) error {
 // Snapshot returns the loop's statistics to any goroutine: the loop copies them in its next turn. After the end of Run they are the final ones.
 // Before Run it blocks until the loop runs or ctx is done.
 func (l *Loop) Snapshot(ctx context.Context) (Stats, error) {
+	if ctx == nil {
+		return Stats{}, l.fail(fmt.Errorf("snapshot: context nil: %w", unix.EINVAL))
+	}
 	if l.self.Load() == sys.Goroutine() {
 		return l.Stats(), nil
 	}
