@@ -37,3 +37,34 @@ func TestDeadlineOfAHandlerThatWorkedIsNotEarly(t *testing.T) {
 		require.False(t, e.at.Before(e.deadline), "closed %v before its deadline", e.deadline.Sub(e.at))
 	})
 }
+
+// A handler that works for longer than the idle timeout, and then writes or sets the timeout, has its connection open for that time from then
+// on.
+func TestIdleTimeoutOfAHandlerThatWorkedIsNotEarly(t *testing.T) {
+	const worked, idle = 400 * time.Millisecond, 300 * time.Millisecond
+	for name, act := range map[string]func(gnet.Conn) error{
+		"Write":          func(c gnet.Conn) error { _, err := c.Write([]byte("y")); return err },
+		"Writev":         func(c gnet.Conn) error { _, err := c.Writev([][]byte{[]byte("y"), []byte("z")}); return err },
+		"SetIdleTimeout": func(c gnet.Conn) error { return c.(gnet.ConnX).SetIdleTimeout(idle) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			rings(t, func(t *testing.T, ring gnet.Option) {
+				var acted time.Time
+				open := make(chan time.Duration, 1)
+				h := &handler{traffic: func(c gnet.Conn) gnet.Action {
+					time.Sleep(worked)
+					acted = time.Now()
+					require.NoError(t, act(c))
+					return gnet.None
+				}, close: func(gnet.Conn, error) gnet.Action {
+					open <- time.Since(acted)
+					return gnet.None
+				}}
+				c := serve(t, h, loopback, ring, gnet.WithIdleTimeout(idle)).dial(t)
+				_, err := c.Write([]byte("x"))
+				require.NoError(t, err)
+				require.GreaterOrEqual(t, within(t, open, "OnClose"), idle)
+			})
+		})
+	}
+}
