@@ -81,6 +81,8 @@ func (c *conn) startIdle(d time.Duration) {
 	w.idle = d
 	if d == 0 {
 		d = -1
+	} else {
+		d += c.el.turnAge()
 	}
 	w.set(timerIdle, d)
 }
@@ -117,13 +119,25 @@ func (w *timers) set(which int, d time.Duration) {
 	}
 }
 
-// active moves the idle timer, because something was received or written. The time counts from the beginning of the loop's turn: reading the
-// clock for each packet would cost more than the timer.
-func (w *timers) active() {
+// received moves the idle timer, because something was received. The time counts from the beginning of the loop's turn, in which the data was
+// taken from the ring.
+func (w *timers) received() {
 	if w.idle > 0 {
-		if t, ok := w.c.el.loop.Reset(w.timer[timerIdle], w.idle); ok {
-			w.timer[timerIdle] = t
-		}
+		w.moveIdle(w.idle)
+	}
+}
+
+// written moves the idle timer, because something was written. The time counts from now: the handler may have worked for long in this turn.
+func (w *timers) written() {
+	if w.idle > 0 {
+		w.moveIdle(w.idle + w.c.el.turnAge())
+	}
+}
+
+// moveIdle has the idle timer fire d after the beginning of the loop's turn.
+func (w *timers) moveIdle(d time.Duration) {
+	if t, ok := w.c.el.loop.Reset(w.timer[timerIdle], d); ok {
+		w.timer[timerIdle] = t
 	}
 }
 

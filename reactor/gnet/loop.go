@@ -117,7 +117,7 @@ func (el *eventloop) packet(c *conn, done *xtreme.Completion) {
 		return
 	}
 	if c.timers != nil {
-		c.timers.active()
+		c.timers.received()
 	}
 	if c.blocked > 0 || c.suspended || len(c.withheld) > 0 {
 		c.withhold(p)

@@ -29,7 +29,7 @@ func (c *conn) Write(p []byte) (int, error) {
 		return c.afterWrite(p, n, "write", err)
 	}
 	if c.timers != nil {
-		c.timers.active()
+		c.timers.written()
 	}
 	return n, nil
 }
@@ -67,7 +67,7 @@ func (c *conn) Writev(bs [][]byte) (total int, err error) {
 		return total, c.queueOutbound(bs[1:])
 	}
 	if c.timers != nil {
-		c.timers.active()
+		c.timers.written()
 	}
 	return total, nil
 }
@@ -200,7 +200,7 @@ func (c *conn) sendOut() (n int, err error) {
 	if n > 0 {
 		c.out.discard(n)
 		if c.timers != nil {
-			c.timers.active()
+			c.timers.written()
 		}
 	}
 	return n, err
