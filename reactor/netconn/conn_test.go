@@ -545,3 +545,34 @@ func TestAutoIsEpoll(t *testing.T) {
 		require.EqualValues(t, c.want, path.Kind, "setting %s, asked for %q: %v", c.setting, c.asked, path)
 	}
 }
+
+// CloseRead beside a reader that has data in hand: what it has not read is dropped, and the next Read is at the end.
+func TestCloseReadDropsWhatAReaderHasInHand(t *testing.T) {
+	onEach(t, func(t *testing.T, kind conf.RingKind) {
+		a, c := mixed(t, newNetwork(t, kind, Config{}))
+		_, err := c.Write(make([]byte, 64<<10))
+		require.NoError(t, err)
+		_, err = io.ReadFull(a, make([]byte, 1))
+		require.NoError(t, err)
+		inside, went := make(chan struct{}), make(chan struct{})
+		ended := make(chan error, 1)
+		go func() {
+			_, err := a.WriteTo(writerFunc(func([]byte) (int, error) {
+				close(inside)
+				<-went
+				return 0, io.ErrClosedPipe
+			}))
+			ended <- err
+		}()
+		<-inside // WriteTo has the turn, and data in hand
+		require.NoError(t, a.CloseRead())
+		close(went)
+		require.ErrorIs(t, wait(t, ended), io.ErrClosedPipe)
+		require.NoError(t, a.acquireTurn())
+		require.Empty(t, a.inHand)
+		a.unlockTurn()
+		n, err := a.Read(make([]byte, 10))
+		require.Zero(t, n)
+		require.Equal(t, io.EOF, err)
+	})
+}
