@@ -34,10 +34,10 @@ type Conn struct {
 	out         outbound
 	closed      bool // calls return net.ErrClosed
 	closeCalled bool
-	reset       bool // close with a reset, dropping data that was not sent
-	called      bool // it is on the loop's list
-	watch       int  // a second descriptor of the socket, see setWatch; 0: none
-	released    atomic.Bool
+	reset       bool        // close with a reset, dropping data that was not sent
+	called      bool        // it is on the loop's list
+	watch       int         // a second descriptor of the socket, see setWatch; 0: none
+	released    atomic.Bool // nothing is to be read any more: who ends its turn releases inHand
 
 	// used by the loop alone
 	socket         *xtreme.Socket
@@ -319,6 +319,7 @@ func (c *Conn) CloseRead() error {
 	c.in.drop()
 	c.in.wakeAll()
 	c.unlockAndCall() // it may have to read on, only to throw away
+	c.released.Store(true)
 	c.tryEmptyHand()
 	return nil
 }

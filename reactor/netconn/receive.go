@@ -194,6 +194,9 @@ func (c *Conn) fetchLocked(b []byte) (n int, call bool, err error) {
 			return 0, false, net.ErrClosed
 		case c.in.expired():
 			return 0, false, os.ErrDeadlineExceeded
+		case c.in.shut:
+			c.emptyHand()
+			return 0, false, c.in.err
 		case c.handAt < len(c.inHand):
 			return 0, false, nil
 		case len(c.in.queue) > 0:

@@ -38,7 +38,7 @@ func (c *Conn) acquireTurn() error {
 	return nil
 }
 
-// releaseTurn ends a reader's turn. If the connection was closed meanwhile, it releases the data in inHand.
+// releaseTurn ends a reader's turn. If the connection, or its reading, was closed meanwhile, it releases the data in inHand.
 func (c *Conn) releaseTurn() {
 	c.unlockTurn()
 	if c.released.Load() {
@@ -59,8 +59,8 @@ func (c *Conn) unlockTurn() {
 	}
 }
 
-// tryEmptyHand releases the data in inHand when the connection is closed: at once if nobody reads, else the reader does it in releaseTurn.
-// released was set before, so one of the two sees the other.
+// tryEmptyHand releases the data in inHand when the connection or its reading is closed: at once if nobody reads, else the reader does it in
+// releaseTurn. released was set before, so one of the two sees the other.
 func (c *Conn) tryEmptyHand() {
 	if c.reading.TryLock() {
 		c.emptyHand()
