@@ -114,6 +114,9 @@ func (l *loop) letRun() {
 	l.reactor.Yield()
 }
 
+// errPanicked is what a call returns whose part on the loop panicked. The loop has logged the panic, and goes on.
+var errPanicked = errors.New("netconn: the function panicked")
+
 // do runs f on the loop and returns its error; net.ErrClosed if the loop has ended. On the loop itself, where Control runs its function, f is
 // called at once, because waiting would never end.
 func (l *loop) do(f func() error) error {
@@ -122,7 +125,7 @@ func (l *loop) do(f func() error) error {
 	}
 	done := make(chan error, 1)
 	err := l.reactor.Post(func() {
-		err := errors.New("netconn: the function panicked")
+		err := errPanicked
 		defer func() { done <- err }()
 		err = f()
 	})
