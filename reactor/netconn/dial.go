@@ -153,12 +153,19 @@ func (n *Network) connect(ctx context.Context, network string, to net.Addr,
 	dialled := make(chan error, 1)
 	c.dialled = dialled
 	err := l.reactor.Post(func() {
+		failed := errPanicked
+		defer func() {
+			if failed != nil {
+				c.socketClosed, c.dialled = true, nil
+				dialled <- failed
+			}
+		}()
 		s, err := open(l)
 		if err != nil {
-			c.socketClosed, c.dialled = true, nil
-			dialled <- asNetError("connect", err)
+			failed = asNetError("connect", err)
 			return
 		}
+		failed = nil
 		c.open(s)
 		c.serveCalls() // an abort before there was a socket had nothing to close: it takes effect now
 	})
