@@ -147,6 +147,37 @@ func TestTheThreadOfLogic31IsGivenBack(t *testing.T) {
 	}
 }
 
+// The thread is bound in the first Poll. Sockets that are opened before it, on whatever processors set-up ran, get rings of one of them.
+func TestLogic31HasOneProcessor(t *testing.T) {
+	for _, kind := range []conf.RingKind{conf.RingUring, conf.RingEpoll, conf.RingOffload} {
+		t.Run(string(kind), func(t *testing.T) {
+			if kind != conf.RingOffload {
+				needKind(t, kind)
+			}
+			mine := sys.AffinityMask()
+			if len(mine) < 2 {
+				t.Skip("missing: two processors")
+			}
+			defer func() { require.NoError(t, sys.SetAffinity(mine)) }()
+			p, err := newEngine(t, kind).NewPoller("attached", xtreme.PollerConfig{RingLogic: xtreme.Ptr(ring.PerCoreAttach)})
+			require.NoError(t, err)
+			defer func() { require.NoError(t, p.Close()) }()
+			var list []*xtreme.Socket
+			for i := range 4 {
+				require.NoError(t, sys.SetAffinity(mine[i%2:][:1]))
+				s, err := p.OpenUDP(loopback, xtreme.UDPConfig{})
+				require.NoError(t, err)
+				list = append(list, s)
+			}
+			require.NoError(t, sys.SetAffinity(mine))
+			_, err = p.Poll(make([]xtreme.Completion, 8))
+			require.NoError(t, err)
+			require.Equal(t, "AAAA", ringsOf(list))
+			require.Equal(t, []int{int(list[0].Ring().Key().Value)}, sys.AffinityMask())
+		})
+	}
+}
+
 // A limit of rings beside few buffers: each of many sockets on the shared rings receives all that it is sent, while as many packets are held as
 // there are buffers for.
 func TestSharedRingsWithFewBuffers(t *testing.T) {
