@@ -82,7 +82,7 @@ var ringParameters = []Parameter{
 		access: toggle(func(s *Settings) *bool { return &s.KernelOnly }, true)},
 	Parameter{Name: "VMA_RING_ALLOCATION_LOGIC_RX", Title: "Ring allocation logic RX", Field: "RingLogic", State: Partly,
 		Effect: "which sockets of an interface share a kernel ring of a poller: 0 and 20 all, 1 those of one local address, 10 none, 30 " +
-			"those that get their ring on one core, 31 as 30 with the thread bound to that core; 11, those of one user id, only from code. Accepted " +
+			"those that get their ring on one core, 31 as 30 with the thread bound to the first such core; 11, those of one user id, only from code. Accepted " +
 			"connections are on their listener's ring. A poller has one offloaded ring whatever the logic. PollerConfig.RingLogic and " +
 			"SocketConfig.RingLogic come before it",
 		access: oneOf(func(s *Settings) *int { return &s.RingLogic }, []int{0, 1, 10, 20, 30, 31}, 11)}.on(RingUring, RingEpoll),

@@ -104,10 +104,23 @@ func (s *Socket) key() Key {
 		k.Value = uint64(s.id)
 	case PerUserID:
 		k.Value = s.config().UserID
-	case PerCore, PerCoreAttach:
+	case PerCore:
 		k.Value = uint64(sys.CPU())
+	case PerCoreAttach:
+		k.Value = s.set().attachedCore()
 	}
 	return k
+}
+
+// attachedCore is the processor of the owner's rings with PerCoreAttach: the one that the first of them was made on. The owner has one thread,
+// which is bound in the first Poll; sockets that are opened before it, on whatever processors set-up runs, are all for that one.
+func (set *Set) attachedCore() uint64 {
+	for _, r := range set.siblings() {
+		if r.key.Logic == PerCoreAttach {
+			return r.key.Value
+		}
+	}
+	return uint64(sys.CPU())
 }
 
 // groupsInterface is the interface of all groups that a socket bound to a group or to the wildcard has joined; 0 when there is none, or more
