@@ -174,9 +174,12 @@ func (s *Socket) releaseFirst() {
 	s.activate().received.pop(&s.ring().slab)
 }
 
-// nothingToReceive is the error of Receive and Read when no packet waits: the connection's failure, io.EOF after FIN, or ErrNothing.
+// nothingToReceive is the error of Receive and Read when no packet waits: the connection's failure, io.EOF after FIN, or ErrNothing. The end is
+// behind the packets that a suspended callback has not seen.
 func (s *Socket) nothingToReceive() error {
 	switch {
+	case s.active().unseen.n > 0:
+		return ErrNothing
 	case s.state == stateDead:
 		return &OpError{Op: "receive", Addr: s.remote(), Err: s.active().fatal}
 	case s.handle.Ended:
