@@ -62,17 +62,13 @@ func (s *Socket) SendTo(b []byte, to netip.AddrPort) (int, error) {
 		return 0, s.cannotSend("send to")
 	}
 	if r == nil {
-		// The first send of an unbound socket binds it to a port of the kernel's choice, and gives it its ring.
-		if err := s.Bind(netip.AddrPortFrom(unspecified(s.family), 0)); err != nil {
+		if err := s.bindAnywhere(); err != nil {
 			return 0, err
 		}
 		r = s.ring()
 	}
-	if err := s.checkAddress(to); err != nil {
-		return 0, &OpError{Op: "send to", Addr: to, Err: err}
-	}
-	if to.Port() == 0 {
-		return 0, &OpError{Op: "send to", Addr: to, Err: syscall.EINVAL}
+	if err := s.checkDestination("send to", to); err != nil {
+		return 0, err
 	}
 	if s.state != stateOpen {
 		return 0, s.cannotSend("send to")
@@ -81,11 +77,41 @@ func (s *Socket) SendTo(b []byte, to netip.AddrPort) (int, error) {
 	return s.sendDirect(r, set.actives[s.activeIndex], &set.transports[s.via], b, to)
 }
 
+// bindAnywhere binds a socket that has no address to a port of the kernel's choice, and gives it its ring: its first send to an address does so.
+func (s *Socket) bindAnywhere() error {
+	return s.Bind(netip.AddrPortFrom(unspecified(s.family), 0))
+}
+
+// bindToSend is what a send to an address does where the socket has no ring, or the caller is not its owner: it binds a datagram socket, and is
+// an error for all others.
+func (s *Socket) bindToSend(op string, to netip.AddrPort) error {
+	if err := s.mayUse(op); err != nil || s.ring() != nil || s.handle.Kind != KindDatagram || !to.IsValid() || s.state >= stateDead {
+		return s.refuseSend(op)
+	}
+	return s.bindAnywhere()
+}
+
+// checkDestination is the error of a datagram to an address that cannot be one.
+func (s *Socket) checkDestination(op string, to netip.AddrPort) error {
+	if err := s.checkAddress(to); err != nil {
+		return &OpError{Op: op, Addr: to, Err: err}
+	}
+	if to.Port() == 0 {
+		return &OpError{Op: op, Addr: to, Err: syscall.EINVAL}
+	}
+	return nil
+}
+
 // SendVector sends the pieces of bufs one after the other, as one datagram or as part of the stream; at most MaxVector (64)
 // of them, more is an error. Otherwise as Send; to is for datagram sockets and zero on connected ones.
 func (s *Socket) SendVector(bufs [][]byte, to netip.AddrPort) (int, error) {
 	if r := s.ring(); r == nil || !r.isOwner() {
-		return 0, s.refuseSend("send vector")
+		if err := s.bindToSend("send vector", to); err != nil {
+			return 0, err
+		}
+	}
+	if to.IsValid() && s.handle.Kind != KindDatagram {
+		return 0, badArgument("send vector", "destination", to)
 	}
 	if len(bufs) > MaxVector {
 		return 0, badArgument("send vector", "number of pieces", len(bufs))
@@ -98,8 +124,8 @@ func (s *Socket) SendVector(bufs [][]byte, to netip.AddrPort) (int, error) {
 		total += len(b)
 	}
 	if to.IsValid() {
-		if err := s.checkAddress(to); err != nil {
-			return 0, &OpError{Op: "send vector", Addr: to, Err: err}
+		if err := s.checkDestination("send vector", to); err != nil {
+			return 0, err
 		}
 	}
 	// A copy, so that the caller's slice of pieces may lie on its stack: what is passed to a method of an interface may not.
@@ -125,7 +151,9 @@ func (s *Socket) SendVector(bufs [][]byte, to netip.AddrPort) (int, error) {
 // The packet must come from the pool of the socket's ring and must have no other reference.
 func (s *Socket) SendPacket(p buffers.Packet, to netip.AddrPort, token uint64) error {
 	if r := s.ring(); r == nil || !r.isOwner() {
-		return s.refuseSend("send packet")
+		if err := s.bindToSend("send packet", to); err != nil {
+			return err
+		}
 	}
 	if s.state != stateOpen || s.closeWriteCalled {
 		return s.cannotSend("send packet")
