@@ -98,7 +98,9 @@ func newPoller(e *Engine, name string, kind conf.RingKind, c chosen, o *PollerCo
 	}
 	poller.set, err = ring.NewSet(sc)
 	if err == nil {
-		_, err = poller.set.NewRing()
+		if _, err = poller.set.NewRing(); err != nil {
+			err = errors.Join(err, poller.set.Close())
+		}
 	}
 	if err != nil {
 		poller.monitor.close()
