@@ -2,6 +2,7 @@ package guard
 
 import (
 	"errors"
+	"github.com/cilium/ebpf"
 	"net"
 	"net/netip"
 	"runtime"
@@ -429,4 +430,25 @@ func TestNoCapability(t *testing.T) {
 	w.ErrorAs(err, &r)
 	w.Equal(ReasonNoCapability, r.Reason.Code)
 	w.ErrorContains(err, "CAP_BPF and CAP_NET_ADMIN")
+}
+
+// An entry that is removed is not counted any more, also where the program cannot be told that it was the last of its kind.
+func TestRemovedEntryIsNotCounted(t *testing.T) {
+	w := newWorld(t)
+	g := w.guarded(Config{})
+	w.NoError(g.Claim(port4000))
+	k, err := keyOf(port4000)
+	w.NoError(err)
+	kinds := g.kinds
+	g.kinds, err = ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 4, MaxEntries: 1, Flags: unix.BPF_F_RDONLY})
+	w.NoError(err)
+	defer kinds.Close()
+	w.Error(g.Release(port4000))
+	w.Zero(g.each[k.kind()])
+	w.NoError(g.kinds.Close())
+	g.kinds = kinds
+	w.NoError(g.Claim(port4000))
+	w.Equal(1, g.each[k.kind()])
+	w.NoError(g.Release(port4000))
+	w.Zero(g.each[k.kind()])
 }
