@@ -234,7 +234,8 @@ func (g *Guard) remove(k key) error {
 }
 
 // count notes one entry of a kind more (by 1) or less (by -1). When that was the first or the last one it writes the kinds that have entries
-// to the map that the program reads.
+// to the map that the program reads. On an error an entry more is not counted. One less is: the entry is gone, and the program looks in vain for
+// others of its kind until the kinds are written again.
 func (g *Guard) count(k entryKind, by int) error {
 	before := g.each[k] > 0
 	g.each[k] += by
@@ -248,7 +249,9 @@ func (g *Guard) count(k entryKind, by int) error {
 		}
 	}
 	if err := g.kinds.Put(uint32(0), uint32(all)); err != nil {
-		g.each[k] -= by
+		if by > 0 {
+			g.each[k] -= by
+		}
 		return err
 	}
 	return nil
