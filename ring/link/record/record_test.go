@@ -554,3 +554,14 @@ func BenchmarkReceived(b *testing.B) {
 		}
 	}
 }
+
+// A second Close has nothing to do, with alarms, with a capture, and with neither.
+func TestCloseTwice(t *testing.T) {
+	alarms := Config{Memory: 1 << 20, Log: slog.New(slog.DiscardHandler),
+		Alarm: AlarmConfig{Directory: t.TempDir(), After: time.Second, Every: time.Hour, Quota: 8 * chunkSize}}
+	captured := newCaptured(t, Config{Memory: 1 << 20}, CaptureConfig{Path: filepath.Join(t.TempDir(), "capture")})
+	for _, r := range []*Recorder{newWorld(t, Config{}).rec, newWorld(t, alarms).rec, captured.rec} {
+		require.NoError(t, r.Close())
+		require.NoError(t, r.Close())
+	}
+}
