@@ -41,6 +41,7 @@ type Recorder struct {
 	events []event
 	first  uint64                       // number of events[0]
 	counts map[countsKey]*captureCounts // of the capture
+	closed atomic.Bool
 }
 
 // event is something that happened at a loop: it becomes a comment.
@@ -132,7 +133,7 @@ func (r *Recorder) IsOn() bool { return r != nil && r.memory.Load() != nil }
 
 // Close waits for an alarm that is being written, ends the capture, and turns the recorder off. A nil Recorder does nothing.
 func (r *Recorder) Close() error {
-	if r == nil {
+	if r == nil || r.closed.Swap(true) {
 		return nil
 	}
 	err := errors.Join(r.alarms.close(), r.config.Capture.close(r))
