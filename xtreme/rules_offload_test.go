@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
@@ -91,6 +92,29 @@ func TestARuleForOffloadIsMet(t *testing.T) {
 	for _, s := range []*xtreme.Socket{u, l} {
 		w.close(s)
 	}
+}
+
+// A socket may be on the offloaded ring and the kernel's all the same, as a group is beside a macvlan: the rule cannot be followed there either.
+func TestARuleForOffloadBesideAMacvlan(t *testing.T) {
+	w := newCabled(t)
+	w.engine = w.newEngine(func(s *conf.Settings) { s.ExceptionHandling = 2 })
+	w.poller = w.newPoller("rules")
+	w.NoError(w.engine.AddRule("use vma udp_receiver *:*", true))
+	g := netip.AddrPortFrom(group(83), 7483)
+	open := func() (*xtreme.Socket, error) {
+		return w.poller.OpenUDP(g, xtreme.UDPConfig{IPConfig: xtreme.IPConfig{ReuseAddr: true}, Groups: []xtreme.Group{{Interface: "v0"}}})
+	}
+	s, err := open()
+	w.NoError(err)
+	w.Equal("bypass", s.Path().Tier, s.Path())
+	_, remove := w.addMacvlan(-1, g)
+	defer remove()
+	w.until("the macvlan is known", func() bool { return s.Path().Lost == "mcast.child" })
+	_, err = open()
+	w.ErrorIs(err, ring.ErrNotSupported)
+	w.ErrorContains(err, `the rule "use sx udp_receiver *:*" (added at run time, application-id * *) asks for an offloaded socket`)
+	w.ErrorContains(err, "mcast.child")
+	w.close(s)
 }
 
 // What the kernel has for an offloaded socket is looked for on every n-th turn while frames keep coming.
