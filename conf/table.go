@@ -273,7 +273,8 @@ var ruleParameters = []Parameter{
 			"leaves it to the kernel; when the kernel refuses a new socket VMA_TCP_NODELAY, VMA_TCP_CC_ALGO, VMA_MSS, VMA_MTU or " +
 			"VMA_TX_MC_LOOPBACK; and when an engine cannot have what SX_CAPTURE, SX_RECORD or VMA_STATS_FILE names, which it also warns of: " +
 			"-2, -1 and 0 log it for debugging and go on, 1 logs an error and goes on, 2 logs an error and fails the call, 3 logs an error and " +
-			"panics. -2 also makes a rules file that is named and does not exist, or has a mistake, an error of New",
+			"panics: a reactor deals with that by its OnPanic, and calls of netconn return an error. Where the kernel carries a socket of an " +
+			"offloaded ring, calls that make sockets look at a rule, as they return; Bind, JoinGroup and what changes later do not. -2 also makes a rules file that is named and does not exist, or has a mistake, an error of New",
 		access: integer(func(s *Settings) *int { return &s.ExceptionHandling }, -2, 3)},
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -175,9 +176,8 @@ func (p *Poller) place(s *Socket) (*ring.Set, []ring.Reason, error) {
 		kernel[0] = ring.Reason{Code: "rule.late", Text: kernel[0].Text + ", but the socket was offloaded when it joined the group"}
 		return set, append(kernel, why...), nil
 	case a.Rule != nil && set == p.set && s.Ring() == nil:
-		unmet := ring.Reason{Code: "rule.unmet", Text: describeRule(a) + " asks for an offloaded socket"}
-		why = append([]ring.Reason{unmet}, why...)
-		err := e.exception("rule", fmt.Errorf("%s: %w", unmet.Text, notOffloadedError(why[1:])))
+		err := e.unmet(a, why)
+		why = append([]ring.Reason{{Code: "rule.unmet", Text: asksForOffload(a)}}, why...)
 		if !p.making { // a call such as Bind on a socket that the application has: nothing has to be undone first
 			panicIfFatal(err)
 		}
@@ -185,6 +185,27 @@ func (p *Poller) place(s *Socket) (*ring.Set, []ring.Reason, error) {
 	}
 	return set, why, nil
 }
+
+// checkRules handles a rule that asks for an offloaded socket where the socket is on the offloaded ring and the kernel carries it all the
+// same; of one that is not, place has done so. peer is the address that it connects to.
+func (p *Poller) checkRules(s *Socket, peer netip.AddrPort) error {
+	if p.offloaded == nil || !slices.Contains(p.offloaded.rings(), s.Ring()) || s.Path().Tier != ring.TierKernel {
+		return nil
+	}
+	a := p.engine.matchRules(s, peer, p.sourceOf(s))
+	if a.Rule == nil || a.Transport != conf.Offloaded {
+		return nil
+	}
+	return p.engine.unmet(a, s.Path().Reasons)
+}
+
+// unmet handles a rule for offload that cannot be followed, for the reasons given.
+func (e *Engine) unmet(a conf.Answer, why []ring.Reason) error {
+	return e.exception("rule", fmt.Errorf("%s: %w", asksForOffload(a), notOffloadedError(why)))
+}
+
+// asksForOffload is what such a rule wants, in words.
+func asksForOffload(a conf.Answer) string { return describeRule(a) + " asks for an offloaded socket" }
 
 // describeRule returns the rule of an answer in words, with its line and its group, for reasons and errors.
 func describeRule(a conf.Answer) string {

@@ -191,8 +191,12 @@ func (p *Poller) makeSocket(m makeCall, address string, create func(ring.Config)
 		err = open(s)
 		p.peer = netip.AddrPort{}
 	}
-	if err == nil && m.options.RequireOffload && s.Ring() != nil {
+	switch {
+	case err != nil || s.Ring() == nil:
+	case m.options.RequireOffload:
 		err = checkOffloaded(s)
+	default:
+		err = p.checkRules(s, m.options.remote)
 	}
 	if err != nil {
 		_ = s.Discard() // the error that matters is the one being returned
