@@ -149,6 +149,26 @@ func TestClaimsOfConnectedSockets(t *testing.T) {
 	}
 }
 
+// No datagram comes from a group: a socket that is connected to one, as senders of multicast are, has nothing to claim and is offloaded.
+func TestConnectedToAGroup(t *testing.T) {
+	for _, three := range []bool{false, true} {
+		w := newCabled(t)
+		w.engine = w.newEngine(func(s *conf.Settings) { s.Offload.ThreeTuple = three })
+		x := w.other(w.newPoller("sender"))
+		group := netip.AddrPortFrom(group(71), 9300)
+		s, err := x.poller.OpenUDP(w.at(0), xtreme.UDPConfig{Remote: group, MulticastInterface: "v0", MulticastLoop: xtreme.Off,
+			SocketConfig: xtreme.SocketConfig{RequireOffload: true}})
+		w.NoError(err)
+		w.Equal("bypass", s.Path().Tier, s.Path())
+		w.NotContains(codes(s.Path()), "xdp.not_claimed")
+		sent := counter(s.Ring(), "v0.tx_frames")
+		_, err = s.Send([]byte("x"))
+		w.NoError(err)
+		w.NoError(x.poller.Flush())
+		x.until("the frame", func() bool { return counter(s.Ring(), "v0.tx_frames") == sent+1 })
+	}
+}
+
 // Two pollers divide the queues of one interface; what comes in on the other's queue is handed over.
 func TestPollersDivideTheQueues(t *testing.T) {
 	w := newCabled(t, testnet.Pair{Queues: 2})
