@@ -40,7 +40,7 @@ func (t *Table) Claims(w *SocketFlows, on Interfaces) (list []Claim) {
 		if !on.CanClaim(at) {
 			continue
 		}
-		if !w.Local.Addr().IsMulticast() && !w.LeaveToKernel && (w.IfIndex == 0 || on.Serves(at, w.IfIndex)) {
+		if w.ownAddress() && (w.IfIndex == 0 || on.Serves(at, w.IfIndex)) {
 			list = append(list, Claim{at, link.Flow{Protocol: w.Protocol, VLAN: at.VLAN, Local: w.Local, Remote: w.Remote}})
 		}
 		for i := range w.Groups {
@@ -51,6 +51,12 @@ func (t *Table) Claims(w *SocketFlows, on Interfaces) (list []Claim) {
 		}
 	}
 	return list
+}
+
+// ownAddress reports whether the socket's own address is to be claimed: a socket that is connected to a group is sent nothing there, because
+// no datagram comes from a group.
+func (w *SocketFlows) ownAddress() bool {
+	return !w.Local.Addr().IsMulticast() && !w.Remote.Addr().IsMulticast() && !w.LeaveToKernel
 }
 
 // GroupClaims lists the claims that the socket is to have for one of its groups.
