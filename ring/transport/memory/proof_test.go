@@ -299,3 +299,25 @@ func TestPartialSend(t *testing.T) {
 	x.ErrorIs(err, io.EOF)
 	x.Len(data, 50_000)
 }
+
+// A callback aborts its connection and dials: the new socket may get the record of the old one, and its facts are its own.
+func TestRecordThatACallbackFreesAndTakes(t *testing.T) {
+	x := newRig(t, quick())
+	s, peer := x.pair()
+	other, _ := x.pair()
+	var next *ring.Socket
+	x.NoError(s.SetReceiveMode(ring.Completions, func(s *ring.Socket, _ *ring.Completion) ring.Verdict {
+		x.NoError(s.Abort())
+		next = x.socket()
+		x.NoError(next.Connect(netip.AddrPortFrom(ringAddrs[0], 1))) // nobody listens there, on this very host
+		for range 3 {
+			_, err := other.Send([]byte("x")) // takes in what has arrived meanwhile
+			x.NoError(err)
+		}
+		return ring.Drop
+	}))
+	_, err := peer.Write([]byte("x"))
+	x.NoError(err)
+	x.event(s, ring.EventClosed, nil)
+	x.event(next, ring.EventIn|ring.EventErr|ring.EventHup, syscall.ECONNREFUSED)
+}
