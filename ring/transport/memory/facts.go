@@ -80,23 +80,27 @@ func (h *Host) report(k *ring.Sink) {
 	}
 }
 
-// isReportable reports whether facts of the record may go to the sink. It is asked again after each fact, because the application may have
-// closed the socket in answer to it.
-func (h *Host) isReportable(i int32) bool { return h.records[i].flags&isOpen != 0 }
+// isReportable reports whether facts of the record may go to the sink as those of the socket. It is asked again after each fact, because the
+// application may have closed the socket in answer to it, and another one may have the record.
+func (h *Host) isReportable(i int32, of ring.SocketRef) bool {
+	r := &h.records[i]
+	return r.flags&isOpen != 0 && r.socket == of
+}
 
 // reportSocket gives the facts of record i to the sink, in the order in which they happened; false: there was not room for all.
 func (h *Host) reportSocket(k *ring.Sink, i int32) bool {
-	if !h.isReportable(i) {
+	of := h.records[i].socket
+	if !h.isReportable(i, of) {
 		return true
 	}
-	s := h.records[i].socket.Socket()
+	s := of.Socket()
 	if h.records[i].listener > 0 {
-		return h.reportChildren(k, i, s)
+		return h.reportChildren(k, i, of)
 	}
 	if r := &h.records[i]; r.flags&hasConnected != 0 {
 		r.flags &^= hasConnected | wantsRoom
 		k.Connected(s, h.table.Local(r.id).AddrPort())
-		if !h.isReportable(i) {
+		if !h.isReportable(i, of) {
 			return true
 		}
 	}
@@ -113,7 +117,7 @@ func (h *Host) reportSocket(k *ring.Sink, i int32) bool {
 		}
 	}
 	// After a failure data is reported even if reading was stopped: it came before.
-	for h.isReportable(i) && h.records[i].recvHead != none && h.records[i].flags&(isReading|hasFailed) != 0 {
+	for h.isReportable(i, of) && h.records[i].recvHead != none && h.records[i].flags&(isReading|hasFailed) != 0 {
 		if k.Room() == 0 {
 			return false
 		}
@@ -122,14 +126,14 @@ func (h *Host) reportSocket(k *ring.Sink, i int32) bool {
 		a := h.takeArrival(r)
 		k.Data(s, a.packet)
 	}
-	if !h.isReportable(i) {
+	if !h.isReportable(i, of) {
 		return true
 	}
 	r := &h.records[i]
 	if r.flags&hasEnded != 0 && r.flags&isReading != 0 {
 		r.flags &^= hasEnded
 		k.EndOfStream(s)
-		if !h.isReportable(i) {
+		if !h.isReportable(i, of) {
 			return true
 		}
 	}
@@ -152,8 +156,9 @@ func (h *Host) isWritable(r *record) bool {
 const childLimit = 256
 
 // reportChildren gives the connections that wait at listener i to the sink; false: some are left, for want of room or over childLimit.
-func (h *Host) reportChildren(k *ring.Sink, i int32, l *ring.Socket) bool {
-	for n := 0; h.isReportable(i) && h.records[i].waitHead != none && h.records[i].flags&isReading != 0; n++ {
+func (h *Host) reportChildren(k *ring.Sink, i int32, of ring.SocketRef) bool {
+	l := of.Socket()
+	for n := 0; h.isReportable(i, of) && h.records[i].waitHead != none && h.records[i].flags&isReading != 0; n++ {
 		if k.Room() == 0 || n == childLimit {
 			return false
 		}
