@@ -385,6 +385,51 @@ func TestTimeWait(t *testing.T) {
 	w.sides[0].table.Unlisten(back)
 }
 
+// A FIN that comes again in TIME-WAIT is acknowledged, and TIME-WAIT begins anew (RFC 9293 section 3.10.7.4): else the peer's next one is
+// answered with a reset.
+func TestTimeWaitBeginsAnew(t *testing.T) {
+	w := newWorld(t, 31)
+	client, server := w.connect()
+	client.side.table.Close(w.now, client.id, false)
+	w.run(10 * time.Millisecond)
+	until := w.now.Add(900 * time.Millisecond)
+	w.lose = func(f *frame) bool { return f.to == server.side && w.now < until } // acknowledgements of the FIN
+	server.side.table.Close(w.now, server.id, false)
+	w.run(1200 * time.Millisecond)
+	w.Equal([]State{TimeWait, LastAck}, []State{client.state(), server.state()}, "the last FIN came half a second ago")
+	w.run(300 * time.Millisecond)
+	w.True(server.gone)
+	w.Zero(client.side.table.Stats().ResetsSent)
+	w.run(2 * time.Second)
+	w.empty()
+}
+
+// A reset in TIME-WAIT ends the connection without an error: both ends were through (RFC 9293 section 3.10.7.4).
+func TestResetInTimeWait(t *testing.T) {
+	for _, closed := range []bool{false, true} {
+		w := newWorld(t, 32)
+		client, server := w.connect()
+		client.side.table.CloseWrite(w.now, client.id)
+		server.side.table.CloseWrite(w.now, server.id)
+		w.run(50 * time.Millisecond)
+		w.Equal(TimeWait, client.state())
+		if closed {
+			client.side.table.Close(w.now, client.id, false)
+		}
+		c := &client.side.table.conns[client.id]
+		client.side.table.Input(w.now, &Segment{Source: c.remote, Target: c.local, Flags: RST, Seq: c.rcv})
+		w.Equal(closed, client.gone)
+		w.NotContains(client.events, EventReset)
+		if !closed {
+			w.Equal(Closed, client.state())
+			client.side.table.Close(w.now, client.id, false)
+		}
+		server.side.table.Close(w.now, server.id, false)
+		w.run(5 * time.Second)
+		w.empty()
+	}
+}
+
 func TestAbortAll(t *testing.T) {
 	w := newWorld(t, 24)
 	client, server := w.connect()
