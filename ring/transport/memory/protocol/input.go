@@ -79,11 +79,7 @@ func (t *Table) reuses(id ID, s *Segment) bool {
 	if s.Flags&(SYN|ACK|RST) != SYN || !c.rcv.Before(s.Seq) {
 		return false
 	}
-	if c.flags&flagClosed != 0 {
-		t.forget(id)
-	} else {
-		t.closeConn(c)
-	}
+	t.end(id)
 	return true
 }
 
@@ -130,7 +126,12 @@ func (t *Table) inputSynchronized(id ID, s *Segment) {
 	fits := c.acceptable(s)
 	switch {
 	case s.Flags&RST != 0:
-		if fits || s.Seq == c.rcv {
+		switch {
+		case !fits && s.Seq != c.rcv:
+		case c.state == TimeWait: // both ends were through
+			t.stats.ResetsTaken++
+			t.end(id)
+		default:
 			t.stats.ResetsTaken++
 			t.fail(id, EventReset)
 		}
@@ -142,6 +143,10 @@ func (t *Table) inputSynchronized(id ID, s *Segment) {
 		return
 	case !fits && s.Seq != c.rcv: // an acknowledgement is good also when the window has no room for the data
 		t.stats.Duplicate++
+		if c.state == TimeWait && s.Flags&FIN != 0 && s.Seq.Add(s.span()) == c.rcv { // the peer has not received our acknowledgement
+			c.due = t.now.Add(t.config.TimeWait)
+			t.schedule(id)
+		}
 		t.ackAtFlush(id)
 		return
 	}
@@ -325,9 +330,6 @@ func (t *Table) inputData(id ID, s *Segment) {
 		t.ackAtOnce(id)
 		return
 	case !receives.has(c.state):
-		if c.state == TimeWait {
-			c.due = t.now.Add(t.config.TimeWait) // the peer has not received our acknowledgement
-		}
 		t.ackAtOnce(id)
 		return
 	}

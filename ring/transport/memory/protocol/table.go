@@ -216,6 +216,15 @@ func (t *Table) closeConn(c *Conn) {
 	}
 }
 
+// end moves a connection that is through in both directions to CLOSED, and frees its record if it was closed; else Close does.
+func (t *Table) end(id ID) {
+	if c := &t.conns[id]; c.flags&flagClosed != 0 {
+		t.forget(id)
+	} else {
+		t.closeConn(c)
+	}
+}
+
 // forget frees the record of a connection, and its ID: EventGone.
 func (t *Table) forget(id ID) {
 	c := &t.conns[id]

@@ -96,11 +96,7 @@ func (t *Table) onDeadline(id ID) bool {
 	c.due = clock.Never
 	switch {
 	case c.state == TimeWait, c.state == FinWait2:
-		if c.flags&flagClosed != 0 {
-			t.forget(id)
-		} else {
-			t.closeConn(c)
-		}
+		t.end(id)
 		return false
 	case c.una == c.max && c.unsent() == 0:
 		return true
