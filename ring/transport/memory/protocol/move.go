@@ -27,17 +27,18 @@ func (t *Table) Export(id ID) Conn {
 // Import puts a connection of another table into this one. It goes on with the next Resume, when the Host knows its ID. Error: ErrInUse.
 func (t *Table) Import(now clock.Time, c Conn) (ID, error) {
 	t.now = now
+	if c.state == Closed { // no segment is to find it: another connection may have its endpoints
+		id := t.newRecord()
+		t.conns[id] = c
+		return id, nil
+	}
 	if _, used := t.lookup[pair{c.local, c.remote}]; used {
 		return NoID, ErrInUse
 	}
-	id := t.open(c.local, c.remote)
-	closed := c.state == Closed
+	id := t.newRecord()
 	t.conns[id] = c
 	t.conns[id].flags |= flagInLookup
-	if closed {
-		t.removeLookup(&t.conns[id])
-		return id, nil
-	}
+	t.lookup[pair{c.local, c.remote}] = id
 	t.addBlocked(id, &t.conns[id])
 	t.conns[id].flags |= flagAckNow // the peer's frames come to the new link after it
 	t.schedule(id)

@@ -180,19 +180,23 @@ func (t *Table) listening(e Endpoint) *listener {
 
 // open makes the record of a new connection, with a random initial sequence number, and puts it into the lookup.
 func (t *Table) open(local, remote Endpoint) ID {
-	var id ID
-	if n := len(t.free); n > 0 {
-		id = t.free[n-1]
-		t.free = t.free[:n-1]
-	} else {
-		id = ID(len(t.conns))
-		t.conns = append(t.conns, Conn{})
-	}
+	id := t.newRecord()
 	iss := Seq(t.config.Random())
 	t.conns[id] = Conn{local: local, remote: remote, una: iss, nxt: iss, max: iss, end: iss + 1, sndEdge: iss + 1,
 		due: clock.Never, ackDue: clock.Never, flags: flagInLookup}
 	t.lookup[pair{local, remote}] = id
 	return id
+}
+
+// newRecord takes a free record, or a new one.
+func (t *Table) newRecord() ID {
+	if n := len(t.free); n > 0 {
+		id := t.free[n-1]
+		t.free = t.free[:n-1]
+		return id
+	}
+	t.conns = append(t.conns, Conn{})
+	return ID(len(t.conns)) - 1
 }
 
 // removeLookup takes a connection out of the lookup: no segment finds it.
