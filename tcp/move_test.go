@@ -194,6 +194,20 @@ func TestExport(t *testing.T) {
 	s.Equal(clock.Never, s.table.Deadline())
 }
 
+// The owner stops for longer than segments of a moved connection are dropped, and then finds those that came before: its timers run first.
+func TestSegmentsBehindAPauseAfterAMove(t *testing.T) {
+	s := connected(t)
+	s.take()
+	s.NoError(s.table.Discard(s.now, s.id))
+	s.now = s.now.Add(2 * quietTime)
+	for s.table.Expire(s.now) {
+	}
+	s.Equal(wire.TCPMoving, s.in("P. 1:51 ack 1"))
+	s.silent(2 * quietTime)
+	s.event(EventGone)
+	s.Equal(clock.Never, s.table.Deadline())
+}
+
 // A move that comes to nothing: the connection goes on, and asks the peer what it has.
 func TestResume(t *testing.T) {
 	s := connected(t)
