@@ -47,7 +47,7 @@ type conn struct {
 	tries   uint8  // time-outs in a row
 	dupAcks uint8
 	quick   uint8  // segments that are acknowledged at once, at the start
-	probes  uint8  // keepalive probes that were not answered
+	probes  uint8  // keepalive probes that were not answered; halves of quietTime that are over
 	advMSS  uint16 // Path.AdvMSS
 
 	sender, reassembly uint32 // places of the side records, from 1 on; 0: none

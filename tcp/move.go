@@ -15,7 +15,9 @@ import (
 //
 // The peer notices a pause: it sends again what was dropped meanwhile.
 
-// quietTime is how long segments of a connection that has moved away are dropped. A late one would be answered with a reset else.
+// quietTime is how long segments of a connection that has moved away are dropped. A late one would be answered with a reset else. It has two
+// halves, and the second begins when the owner finds the first one over: an owner that stopped for longer than quietTime runs its timers before
+// it takes the segments that came meanwhile.
 const quietTime = clock.Second
 
 // Export stops a connection and returns its state and the payload of its queues. Until Resume or Discard, segments for it are dropped, none
@@ -122,7 +124,7 @@ func (t *Table) Discard(now clock.Time, id ID) error {
 	}
 	t.dropSender(id, c)
 	t.dropReassembly(id, c)
-	c.lifeAt = now.Add(quietTime)
+	c.lifeAt, c.probes = now.Add(quietTime/2), 0
 	t.schedule(id, c)
 	return nil
 }
@@ -162,6 +164,16 @@ func (t *Table) Import(now clock.Time, s *Snapshot, q *Queues, user uint64) (ID,
 	}
 	t.restart(id, c)
 	return id, nil
+}
+
+// quietEnds is the end of a half of quietTime, and reports whether the record of the connection is still there.
+func (t *Table) quietEnds(id ID, c *conn) bool {
+	if c.probes == 0 {
+		c.lifeAt, c.probes = t.now.Add(quietTime/2), 1
+		return true
+	}
+	t.endMove(id, c)
+	return false
 }
 
 // endMove forgets the record of a connection that has moved away.

@@ -282,8 +282,7 @@ func (t *Table) lifeEnds(id ID, c *conn) bool {
 	c.lifeAt = clock.Never
 	switch {
 	case c.has(flagMoving):
-		t.endMove(id, c)
-		return false
+		return t.quietEnds(id, c)
 	case c.has(flagOrphan) && c.state == FinWait2:
 		t.fail(id, c, ReasonTimeout)
 		return false
