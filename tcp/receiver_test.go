@@ -361,6 +361,22 @@ func TestSACKBlocks(t *testing.T) {
 	s.out(". 1:1 ack 401 sack 1-101,701-801,901-1001,501-601")
 }
 
+// A full segment has no room for blocks: what they report waits for an acknowledgement without payload.
+func TestSACKBesideFullSegments(t *testing.T) {
+	s := settled(t)
+	s.in(". 1:101 ack 1")
+	s.wait(41 * ms)
+	s.out(". 1:1 ack 101")
+	again := s.parse(". 1:101 ack 1")
+	s.table.Input(s.now, &again)
+	s.send(1000)
+	s.out("P. 1:1001 ack 101", ". 1001:1001 ack 101 sack 1-101")
+	beyond := s.parse(". 201:301 ack 1001")
+	s.table.Input(s.now, &beyond)
+	s.send(988) // room for one block
+	s.out("P. 1001:1989 ack 101 sack 201-301")
+}
+
 func TestThreeSACKBlocksBesideTimestamps(t *testing.T) {
 	s := settled(t, func(s *Settings, _ *Config) { s.Timestamps = true })
 	for n := range 5 {
