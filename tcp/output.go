@@ -159,7 +159,6 @@ func (t *Table) putAgain(id ID, c *conn, r *sent, s *Segment) {
 	}
 	r.at = t.now
 	t.put(id, c, s, flags, r.seq, r.payload)
-	t.fitSACK(c, s)
 	s.Again = true
 	t.stats.Retransmitted++
 }
@@ -307,7 +306,6 @@ func (t *Table) sendFirst(id ID, c *conn, snd *sender, r sent, flags wire.TCPFla
 		}
 	}
 	t.put(id, c, s, flags, r.seq, r.payload)
-	t.fitSACK(c, s)
 	if c.has(flagECN) && r.payload.Length > 0 {
 		s.ECN = ECT0 // RFC 3168 section 6.1.2
 		if c.has(flagCWR) {
@@ -316,20 +314,6 @@ func (t *Table) sendFirst(id ID, c *conn, snd *sender, r sent, flags wire.TCPFla
 		}
 	}
 	t.armAfterSend(c, snd)
-}
-
-// fitSACK leaves blocks out that do not fit beside the payload. An acknowledgement of its own carries them then.
-func (t *Table) fitSACK(c *conn, s *Segment) {
-	if s.Options.Has&wire.TCPHasSACK == 0 {
-		return
-	}
-	for s.Options.SACKCount > 0 && int(s.Payload.Length)+s.Options.Len() > int(c.mss) {
-		s.Options.SACKCount--
-	}
-	if s.Options.SACKCount == 0 {
-		s.Options.Has &^= wire.TCPHasSACK
-		c.flags |= flagAckNow
-	}
 }
 
 // pipe is how much is believed to be in the network: RFC 6675 section 4. Without SACK each duplicate acknowledgement stands for a segment that

@@ -223,13 +223,24 @@ func (t *Table) drain(id ID, c *conn) {
 	t.idleReassembly(c)
 }
 
+// sackHeader is how long a SACK option is without blocks, with what aligns it.
+const sackHeader = 4
+
 // putSACK writes the SACK option of a segment: a duplicate first (RFC 2883), then the newest range, then those that were reported least often
-// (RFC 2018 section 4); three blocks beside timestamps, else four.
+// (RFC 2018 section 4); three blocks beside timestamps, else four, and no more than fit beside the payload. If none fits, an acknowledgement
+// without payload follows.
 func (t *Table) putSACK(c *conn, s *Segment) {
 	r := t.reassemblies[c.reassembly-1]
 	limit := wire.TCPMaxSACK
 	if c.has(flagTS) {
 		limit--
+	}
+	if n := int(s.Payload.Length); n > 0 {
+		limit = min(limit, max(int(c.mss)-n-s.Options.Len()-sackHeader, 0)/8)
+	}
+	if limit == 0 && (r.dsack || len(r.recent) > 0) {
+		c.flags |= flagAckNow
+		return
 	}
 	n := 0
 	if r.dsack {
