@@ -486,3 +486,57 @@ func TestOffloadedTCPOutlivesItsInterface(t *testing.T) {
 	w.echo(w.next("a second connection", func(x *xtreme.Completion) bool { return x.Events.Has(xtreme.EventNewConnection) }).Socket, second, 3)
 	w.Zero(w.kernelConnections())
 }
+
+// Segments longer than a small buffer, of more connections than there are large buffers, arrive when the application holds what it received:
+// none is lost, and the bytes come in order.
+func TestLongSegmentsWithoutLargeBuffers(t *testing.T) {
+	w := newTCPCabled(t, unchanged)
+	w.poller = w.newPoller("few large buffers", xtreme.PollerConfig{LargeBuffers: 8})
+	l := w.listenTCP(w.world, w.at(0))
+	const connections, length = 40, 3000
+	peers := map[netip.AddrPort]*net.TCPConn{}
+	for range connections {
+		peer := w.dialFromPeer(w.world, l.LocalAddr())
+		peers[w.accept(l).RemoteAddr()] = peer
+	}
+	r := l.Ring()
+	gathered := counter(r, "stack.gathered")
+	for _, peer := range peers {
+		_, err := peer.Write(patternOf(peer, length)) // one frame: the peer's kernel leaves its division to the interface
+		w.NoError(err)
+	}
+	got := map[netip.AddrPort][]byte{}
+	var held []xtreme.Completion
+	w.until("all has come", func() bool {
+		all := 0
+		for _, c := range w.kept {
+			w.True(c.Events.Has(xtreme.EventPacket))
+			w.Equal(1, c.Packet.NumBuffers())
+			from := c.Socket.RemoteAddr()
+			got[from] = append(got[from], c.Packet.Bytes()...)
+			held = append(held, c)
+		}
+		w.kept = w.kept[:0]
+		for _, b := range got {
+			all += len(b)
+		}
+		return all == connections*length
+	})
+	for from, peer := range peers {
+		w.Equal(patternOf(peer, length), got[from])
+	}
+	w.Positive(counter(r, "stack.gathered")-gathered, "no frame had several buffers")
+	w.Zero(counter(r, "stack.no_buffer"))
+	for i := range held {
+		w.NoError(held[i].Packet.Release())
+	}
+}
+
+// patternOf is what a connection sends.
+func patternOf(c net.Conn, length int) []byte {
+	b := make([]byte, length)
+	for i := range b {
+		b[i] = byte(i) + byte(i>>8) + byte(addr(c.LocalAddr()).Port())
+	}
+	return b
+}
