@@ -41,7 +41,7 @@ func (s *Stack) Input(now clock.Time, i int, frames []Frame) {
 		p.Protocol = 0
 		if p.Drop = s.parse(&s.links[i].Interface, p); p.Drop != wire.Accept {
 			p.turn = turnDrop
-			if !whole && p.Drop == wire.IPv4TotalLong { // what is missing is in the buffers behind the first
+			if !whole && p.Drop == wire.IPv4TotalLong && !s.parseChain(i, n) { // what is missing is in the buffers behind the first
 				s.stats.NoBuffer++
 				p.Drop = wire.Accept // it is counted already
 			}
@@ -146,7 +146,7 @@ func (s *Stack) controlMessages(now clock.Time, b *Burst) {
 }
 
 // gather copies a frame that spans buffers into a large one. When none is free it returns false, and only the frame's first buffer is parsed: an
-// IP packet that ends in it, with padding behind, is received all the same.
+// IP packet that ends in it, with padding behind, is received all the same, and a segment of TCP too (parseChain).
 func (s *Stack) gather(f *Frame) bool {
 	n := f.Packet.Len()
 	i, ok := s.pool.Take(buffers.Large)
@@ -166,3 +166,27 @@ func (s *Stack) gather(f *Frame) bool {
 	s.pool.Return(i)
 	return false
 }
+
+// parseChain parses frame n of the burst, which spans buffers, in a copy: Parsed refers to the copy, and the packet stays the chain. Only TCP
+// takes such packets, so that bulk transfers go on without large buffers; false for others.
+func (s *Stack) parseChain(link, n int) bool {
+	f, p := s.burst.Frames[n].Packet, &s.burst.parsed[n]
+	first, size := p.Frame, f.Len()
+	if len(s.chains[n]) < size {
+		s.chains[n] = make([]byte, max(size, 16<<10))
+	}
+	p.Frame = s.chains[n][:size]
+	f.CopyTo(p.Frame)
+	p.Drop = s.parse(&s.links[link].Interface, p)
+	switch {
+	case p.Drop != wire.Accept:
+		p.turn = turnDrop
+	case p.Protocol != wire.ProtocolTCP:
+		p.Frame, p.Protocol, p.turn = first, 0, turnDrop
+		return false
+	}
+	return true
+}
+
+// CountNoBuffer counts a frame that a protocol has dropped because it had no buffer for it.
+func (s *Stack) CountNoBuffer() { s.stats.NoBuffer++ }

@@ -63,6 +63,7 @@ type Stack struct {
 	waiting  *host.Waiting[waitingFrame]
 	askAt    clock.Time // when the neighbours that frames wait for are asked for again; while there are any
 	failures []Failure
+	chains   [MaxBurst][]byte // copies of frames that span buffers, by their place in the burst: parseChain
 	scratch  []byte           // a control message
 	parts    []buffers.Packet // fragments of the packet being fragmented
 

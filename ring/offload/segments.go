@@ -205,8 +205,9 @@ func (d *driver) ringOf(f *segmentFlow) int {
 	return bits.TrailingZeros64(x.tcpRings.Load()) & tcp.MaxTables // any that can reset the peer; of none TrailingZeros64 is 64: 0
 }
 
-// handOver verifies segment n of the burst and lends its IPv4 packet to another ring. The result is why the segment was dropped, or wire.Accept.
-// A number that was given to another ring since names one that carries no TCP, which drops the segment.
+// handOver verifies segment n of the burst and lends its IPv4 packet to another ring. The result is why the segment was dropped, or wire.Accept;
+// a segment that spans buffers, because no large one was free, is counted here. A number that was given to another ring since names one that
+// carries no TCP, which drops the segment.
 func (d segments) handOver(to int, b *ip.Burst, n int) wire.Drop {
 	p := &b.Packets[n]
 	drop := stream.Verify(p, b.Checksum)
@@ -217,6 +218,11 @@ func (d segments) handOver(to int, b *ip.Burst, n int) wire.Drop {
 		return wire.TCPNoConnection
 	}
 	frame := b.Frames[n].Packet
+	if frame.NumBuffers() > 1 { // the other ring reads one buffer
+		d.ip.CountNoBuffer()
+		b.Release(n)
+		return wire.Accept
+	}
 	b.Frames[n].Packet = buffers.Packet{}
 	// Charged to no socket: the queues between rings bound what is lent.
 	d.pool.Trim(frame, p.PayloadOffset()-p.IPv4().HeaderLen(), len(p.Packet()), 0)

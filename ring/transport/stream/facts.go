@@ -68,7 +68,9 @@ func (t *Transport) reportSocket(k *ring.Sink, id tcp.ID) bool {
 		if k.Room() == 0 {
 			return false
 		}
-		t.deliver(k, r, s)
+		if !t.deliver(k, id, r, s) {
+			return true
+		}
 	}
 	// An end waits for the reader, as the data before it does. A failure does not.
 	if r.flags&(isOpen|hasEnded|isReading) == isOpen|hasEnded|isReading {
@@ -83,19 +85,46 @@ func (t *Transport) reportSocket(k *ring.Sink, id tcp.ID) bool {
 }
 
 // deliver reports the first arrival of a connection. One that receives into large buffers (Config.LargeStream) gets its arrivals copied into
-// one of them instead, as many as it holds, if there is more than one and a large buffer is free.
-func (t *Transport) deliver(k *ring.Sink, r *record, s *ring.Socket) {
+// one of them instead, as many as it holds, if there is more than one and a large buffer is free. False: nothing was reported, because no buffer
+// is free to copy into; the connection waits in roomless.
+func (t *Transport) deliver(k *ring.Sink, id tcp.ID, r *record, s *ring.Socket) bool {
 	if r.first != r.last && ring.HandleOf(s).Class == buffers.Large && t.deliverLarge(k, r, s) {
-		return
+		return true
 	}
 	n := r.first
 	a := t.arrivals[n]
+	if a.packet.NumBuffers() > 1 {
+		return t.deliverChain(k, id, r, s)
+	}
 	if r.first = a.next; r.first == none {
 		r.last = none
 	}
 	t.freeArrivalPlace(n)
 	t.pool.Trim(a.packet, int(a.off), int(a.length), ring.AccountOf(s))
 	k.Data(s, a.packet)
+	return true
+}
+
+// deliverChain reports a piece of the first arrival of a connection, which spans buffers: as much as a small buffer holds is copied into one,
+// because applications expect a packet of a stream in one buffer. False is as of deliver.
+func (t *Transport) deliverChain(k *ring.Sink, id tcp.ID, r *record, s *ring.Socket) bool {
+	i, ok := t.pool.Take(buffers.Small)
+	if !ok {
+		t.roomless = append(t.roomless, int32(id))
+		return false
+	}
+	at := r.first
+	a := &t.arrivals[at]
+	headroom, n := t.pool.Layout().Headroom, min(int(a.length), t.pool.Layout().SmallSize)
+	copyFrom(t.pool.Memory(i)[headroom:headroom+n], a.packet, int(a.off))
+	if a.off, a.length = a.off+uint32(n), a.length-uint32(n); a.length == 0 {
+		if r.first = a.next; r.first == none {
+			r.last = none
+		}
+		t.dropArrival(at)
+	}
+	k.Data(s, t.pool.Fill(i, headroom, n, ring.AccountOf(s)))
+	return true
 }
 
 // deliverLarge copies arrivals into a large buffer and reports that; false when none is free. At least one arrival is copied: a pool that serves
