@@ -147,23 +147,20 @@ func (x *Transit) put(export func() (*parcel, error)) (ring.Conn, error) {
 	if err != nil {
 		return 0, err
 	}
-	for {
+	number := ring.Conn(0)
+	for number == 0 || x.all[number] != nil {
 		x.last = (x.last + 1) % transitNumbers
-		if number := TransitBase + x.last; x.all[number] == nil {
-			x.enter(number, p)
-			return number, nil
-		}
+		number = TransitBase + x.last
 	}
-}
-
-func (x *Transit) enter(number ring.Conn, p *parcel) {
 	x.all[number] = p
-	if !p.child.Failed() {
+	if !p.child.Failed() { // no segment is kept for one that has failed
 		x.flows[p.flow()] = p
 	}
 	x.count.Add(1)
+	return number, nil
 }
 
+// remove undoes put. With the lock.
 func (x *Transit) remove(number ring.Conn, p *parcel) {
 	delete(x.all, number)
 	if !p.child.Failed() {
