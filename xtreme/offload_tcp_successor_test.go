@@ -146,3 +146,77 @@ func TestClosedListenerLeavesItsPort(t *testing.T) {
 		})
 	}
 }
+
+// A listener of our own TCP is closed after connections of it went to another poller, which goes on serving them: the port is left to the kernel
+// all the same. Those in TIME-WAIT at the other poller rest on claims of their own, too.
+func TestClosedListenerLeavesThePortOfAdoptedConnections(t *testing.T) {
+	for name, any := range map[string]bool{"on an address": false, "on all addresses": true} {
+		t.Run(name, func(t *testing.T) {
+			w, x := newTCPPollers(t)
+			var taken []int
+			at := w.at(0)
+			if any {
+				at = netip.AddrPortFrom(netip.IPv4Unspecified(), 0)
+			}
+			l, err := w.poller.ListenTCP(at, xtreme.ListenConfig{IPConfig: xtreme.IPConfig{ReusePort: true},
+				AcceptTo: func(fd int, _ netip.AddrPort) bool { taken = append(taken, fd); return true }})
+			w.NoError(err)
+			w.Equal("bypass", l.Path().Tier, l.Path().Explain())
+			to := netip.AddrPortFrom(w.net.Local(0), l.LocalAddr().Port())
+			w.successor(l.LocalAddr())
+			w.beforePoll, x.beforePoll = func() { x.poll() }, nil
+			adopt := func() (*net.TCPConn, *xtreme.Socket) {
+				n := len(taken)
+				peer := w.dialFromPeer(w.world, to)
+				w.until("it is taken", func() bool { return len(taken) > n })
+				s, err := x.poller.Adopt(taken[n], xtreme.AdoptConfig{})
+				w.NoError(err)
+				return peer, s
+			}
+			peer, s := adopt()
+			ended, last := adopt()
+			w.beforePoll, x.beforePoll = nil, func() { w.poll() }
+			x.echo(s, peer, 2)
+			w.NoError(last.CloseWrite())
+			x.beside(func() error { _, err := io.ReadAll(ended); return errors.Join(err, ended.Close()) })
+			x.event(last, xtreme.EventIn|xtreme.EventRdHup)
+			x.close(last)
+			r := s.Ring()
+			x.until("TIME-WAIT", func() bool { return counter(r, "tcp.time_wait") == 1 })
+
+			w.beforePoll, x.beforePoll = func() { x.poll() }, nil
+			w.close(l)
+			w.beforePoll, x.beforePoll = nil, func() { w.poll() }
+			w.served(x, to, 8)
+			x.echo(s, peer, 5)
+			segments := counter(r, "tcp.segments_in")
+			w.lateSegment(addr(ended.LocalAddr()), to)
+			x.until("the late segment comes to the ring", func() bool { return counter(r, "tcp.segments_in") == segments+1 })
+			w.Zero(counter(r, "tcp.resets_sent"))
+			w.Zero(counter(r, "tcp.resets_received"))
+			w.Zero(counter(r, "tcp.ports_kept"))
+			x.close(s)
+			x.beside(func() error { _, err := io.ReadAll(peer); return err })
+			w.served(x, to, 2)
+		})
+	}
+}
+
+// A connection that is between AcceptTo and Adopt while the listener is closed lives on at the poller that adopts it then.
+func TestConnectionAdoptedAfterItsListener(t *testing.T) {
+	w, x := newTCPPollers(t)
+	taken := -1
+	l, err := w.poller.ListenTCP(w.at(0), xtreme.ListenConfig{AcceptTo: func(fd int, _ netip.AddrPort) bool { taken = fd; return true }})
+	w.NoError(err)
+	w.beforePoll = func() { x.poll() }
+	peer := w.dialFromPeer(w.world, l.LocalAddr())
+	w.until("it is taken", func() bool { return taken >= 0 })
+	r := l.Ring()
+	w.close(l)
+	w.EqualValues(1, counter(r, "tcp.ports_kept"))
+	s, err := x.poller.Adopt(taken, xtreme.AdoptConfig{})
+	w.NoError(err)
+	w.beforePoll, x.beforePoll = nil, func() { w.poll() }
+	x.echo(s, peer, 5)
+	w.Zero(counter(s.Ring(), "tcp.ports_kept"))
+}
