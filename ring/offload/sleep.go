@@ -236,7 +236,7 @@ func (d *driver) prepareSleep() (pending bool, err error) {
 			pending = true
 		}
 	}
-	if d.streams != nil && d.streams.HasRefused() { // a goroutine that refused a connection may have looked before the announcement
+	if d.streams != nil && d.streams.HasRequests() { // a goroutine that refused a connection may have looked before the announcement
 		pending = true
 	}
 	if x := d.config.Exchange; x != nil {

@@ -95,7 +95,13 @@ func (t *Transport) importParcel(number ring.Conn, p *parcel) (tcp.ID, error) {
 		t.transit.cancel(p)
 		return 0, &ring.FeatureError{Feature: "a connection over an interface of which the ring has no queue", Code: "tcp.no_link"}
 	}
-	held, err := t.holdOf(holdKey{p.child.Local, p.device})
+	var held int32
+	var err error
+	if t.transit.adopting(t, p) {
+		held, err = t.addHold(p.child.Local.AddrPort(), p.child.Remote.AddrPort(), int(p.device), 0)
+	} else {
+		held, err = t.holdOf(holdKey{p.child.Local, p.device})
+	}
 	if err != nil {
 		t.transit.cancel(p)
 		return 0, err
@@ -148,15 +154,16 @@ func (t *Transport) holdOf(key holdKey) (int32, error) {
 	return at, err
 }
 
-// resetRefused resets connections that came back from the transit because nobody is to have them.
-func (t *Transport) resetRefused() {
-	if !t.hasRefused.Load() {
+// serveRequests does what other goroutines want of this ring: it resets connections that came back from the transit because nobody is to have
+// them, and leaves the ports of closed listeners whose connections were adopted here.
+func (t *Transport) serveRequests() {
+	if !t.hasRequests.Load() {
 		return
 	}
 	t.transit.mu.Lock()
-	list := t.refused
-	t.refused = nil
-	t.hasRefused.Store(false)
+	list, ports := t.refused, t.closedPorts
+	t.refused, t.closedPorts = nil, nil
+	t.hasRequests.Store(false)
 	t.transit.mu.Unlock()
 	t.takeEvents()
 	for _, p := range list {
@@ -167,10 +174,18 @@ func (t *Transport) resetRefused() {
 			t.transit.forget(p)
 		}
 	}
+	for _, local := range ports {
+		if !t.leavePort(local) {
+			t.stats.PortsKept++
+		}
+		t.transit.mu.Lock()
+		t.transit.portLeft(local)
+		t.transit.mu.Unlock()
+	}
 }
 
-// HasRefused reports whether connections came back to be reset. Any goroutine.
-func (t *Transport) HasRefused() bool { return t.hasRefused.Load() }
+// HasRequests reports whether serveRequests has something to do. Any goroutine.
+func (t *Transport) HasRequests() bool { return t.hasRequests.Load() }
 
 // deliverBacklog reports what a connection had received before it came to this ring, after a failure also to an application that has stopped
 // reading: as Report does with what came later. more: the sink has no room. waits: that, or no buffer is free, or the application has stopped

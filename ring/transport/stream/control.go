@@ -3,6 +3,7 @@ package stream
 import (
 	"errors"
 	"net/netip"
+	"slices"
 	"syscall"
 
 	"github.com/socketxtreme/socketxtreme/internal/ip"
@@ -241,10 +242,16 @@ func (t *Transport) Close(s *ring.Socket, reset bool) error {
 //	the one below is closed         before the port's claim ends: the kernel gives it no connection
 //	the port's claim ends
 //
+// Rings that have adopted connections of it claim the port, too. They leave it as soon as they run. A SYN that one of them receives until then
+// is dropped, so that the client repeats it.
+//
 // A ring that is being closed releases all of its claims soon, and those of its connections would be made for nothing.
 func (t *Transport) closeListener(s *ring.Socket, l *listener, reset bool) error {
-	leavesPort := false
-	if t.holds[l.hold-1].claim != 0 && !ring.IsClosing(s) {
+	leavesPort, isClaimed := false, t.holds[l.hold-1].claim != 0
+	if isClaimed {
+		t.transit.closePort(l.local)
+	}
+	if isClaimed && !ring.IsClosing(s) {
 		if leavesPort = t.claimChildren(l); !leavesPort {
 			t.stats.PortsKept++
 		}
@@ -255,12 +262,20 @@ func (t *Transport) closeListener(s *ring.Socket, l *listener, reset bool) error
 	t.table.CloseListener(t.now(), l.id)
 	t.takeEvents() // the ends of connections that were not accepted
 	err := t.below.Close(s, reset)
+	if isClaimed {
+		t.transit.leavePort(l.local)
+	}
 	if leavesPort && t.holds[l.hold-1].users == 1 { // the listener
 		t.endHold(l.hold)
 	} else {
 		t.dropHold(l.hold)
 	}
 	return err
+}
+
+// listensAt reports whether a listener accepts connections to an address.
+func (t *Transport) listensAt(local tcp.Endpoint) bool {
+	return slices.ContainsFunc(t.byListener, func(l *listener) bool { return l != nil && isOfPort(local, l.local) })
 }
 
 // withReset is the argument reset of end.

@@ -9,7 +9,7 @@ import (
 // Report turns what happened into facts while the sink has room. A connection whose facts do not fit stays in the list.
 func (t *Transport) Report(k *ring.Sink) {
 	t.loop()
-	t.resetRefused()
+	t.serveRequests()
 	t.takeEvents()
 	t.retryRoomless()
 	for i := 0; i < len(t.done); i++ { // reporting of one may add another

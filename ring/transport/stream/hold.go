@@ -2,6 +2,7 @@ package stream
 
 import (
 	"net/netip"
+	"slices"
 
 	"github.com/socketxtreme/socketxtreme/internal/clock"
 	"github.com/socketxtreme/socketxtreme/ring"
@@ -79,6 +80,39 @@ const defaultCloseClaims = 2048
 // another ring.
 func (t *Transport) claimChildren(l *listener) bool {
 	t.takeEvents()
+	return !t.transit.hasFrom(l.local) && t.claimEach(l.local, func(at int32) bool { return at == l.hold })
+}
+
+// leavePort ends the claims of the port of a listener of any ring that is closed, on which connections that were adopted here rest. Each gets a
+// claim of its own, as in claimChildren; where that is not possible all stays as it was, which is false.
+func (t *Transport) leavePort(local tcp.Endpoint) bool {
+	rests := func(at int32) bool {
+		h := &t.holds[at-1]
+		return h.adopted.local.Port != 0 && h.claim != 0 && isOfPort(h.adopted.local, local)
+	}
+	var holds []int32
+	for i := range t.holds {
+		if rests(int32(i) + 1) {
+			holds = append(holds, int32(i)+1)
+		}
+	}
+	if len(holds) == 0 {
+		return true
+	}
+	if !t.claimEach(local, rests) {
+		return false
+	}
+	t.leaving = slices.DeleteFunc(t.leaving, func(x leaving) bool { return slices.Contains(holds, x.hold) })
+	for _, at := range holds {
+		delete(t.adopted, t.holds[at-1].adopted)
+		t.endHold(at)
+	}
+	return true
+}
+
+// claimEach gives a hold of its own to each connection whose hold rests returns true for, and to each that is in TIME-WAIT on the address of a
+// listener. It reports whether that was possible; else nothing has changed.
+func (t *Transport) claimEach(listener tcp.Endpoint, rests func(hold int32) bool) bool {
 	limit := t.closeClaims
 	type child struct {
 		local, remote tcp.Endpoint
@@ -87,18 +121,18 @@ func (t *Transport) claimChildren(l *listener) bool {
 	var ids []tcp.ID
 	var list []child // those with records first, in the order of ids
 	for id := range tcp.ID(len(t.records) * chunk) {
-		if r := t.record(id); r.hold == l.hold && len(list) <= limit {
+		if r := t.record(id); r.hold != 0 && rests(r.hold) && len(list) <= limit {
 			local, remote := t.table.Endpoints(id)
 			ids = append(ids, id)
 			list = append(list, child{local, remote, r.device})
 		}
 	}
-	t.table.EachTimeWait(l.local, func(local, remote tcp.Endpoint, user uint64) {
+	t.table.EachTimeWait(listener, func(local, remote tcp.Endpoint, user uint64) {
 		if len(list) <= limit {
 			list = append(list, child{local, remote, deviceOfUser(user)})
 		}
 	})
-	if len(list) > limit || t.transit.hasFrom(l.local) {
+	if len(list) > limit {
 		return false
 	}
 	holds := make([]int32, 0, len(list))
@@ -113,9 +147,10 @@ func (t *Transport) claimChildren(l *listener) bool {
 		holds = append(holds, at)
 	}
 	for i, id := range ids {
-		t.record(id).hold = holds[i]
+		r := t.record(id)
+		t.holds[r.hold-1].users--
+		r.hold = holds[i]
 	}
-	t.holds[l.hold-1].users -= int32(len(ids))
 	for _, at := range holds[len(ids):] {
 		t.dropHold(at)
 	}

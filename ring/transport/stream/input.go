@@ -57,6 +57,9 @@ const unnamed tcp.Buffer = 0
 // arrive gives a segment to the table. A frame with payload gets a number, by which the table names it in its events. kept: the table has kept
 // the payload, and the frame stays until an event delivers or drops it; otherwise the caller releases it.
 func (t *Transport) arrive(now clock.Time, s *tcp.Segment, frame buffers.Packet) (kept bool, d wire.Drop) {
+	if s.Flags&(wire.TCPSyn|wire.TCPAck) == wire.TCPSyn && t.transit.leavesPort(s.Local) && !t.table.IsHere(s.Local, s.Remote) && !t.listensAt(s.Local) {
+		return false, wire.TCPNoConnection // unanswered: the client sends it again, and then it reaches the kernel
+	}
 	if s.Payload.Length == 0 {
 		return t.table.Input(now, s)
 	}

@@ -27,6 +27,10 @@ type Transit struct {
 	last  ring.Conn
 	all   map[ring.Conn]*parcel
 	flows map[[2]tcp.Endpoint]*parcel // of those that are not over
+
+	adopters     map[*Transport]struct{} // rings that have adopted a connection
+	closing      map[tcp.Endpoint]int    // ports of closed listeners, and how many rings have not left them yet
+	closingCount atomic.Int32            // the sum of closing
 }
 
 // TransitBase is the first number of a connection in transit. Those of descriptors and of connections on a ring are smaller.
@@ -49,13 +53,16 @@ type parcel struct {
 	lateBytes int
 	origin    *Transport
 	isLeaving bool // a ring is adopting it
+
+	isPortClosed bool // its listener was closed meanwhile; under the transit's lock
 }
 
 func (p *parcel) flow() [2]tcp.Endpoint { return [2]tcp.Endpoint{p.child.Local, p.child.Remote} }
 
 // NewTransit makes one that is empty, for the rings of a directory, or, with nil, for one ring.
 func NewTransit(d *tcp.Directory) *Transit {
-	return &Transit{directory: d, all: map[ring.Conn]*parcel{}, flows: map[[2]tcp.Endpoint]*parcel{}}
+	return &Transit{directory: d, all: map[ring.Conn]*parcel{}, flows: map[[2]tcp.Endpoint]*parcel{}, adopters: map[*Transport]struct{}{},
+		closing: map[tcp.Endpoint]int{}}
 }
 
 // Len is how many connections are in transit.
@@ -89,10 +96,77 @@ func (x *Transit) Refuse(number ring.Conn) error {
 		return nil
 	}
 	t.refused = append(t.refused, p)
-	t.hasRefused.Store(true)
+	t.hasRequests.Store(true)
 	x.mu.Unlock()
 	t.host.WakeOwner()
 	return nil
+}
+
+// adopting notes that a ring is to have a connection in transit, and that it claims the port of the listener for it: ports tells the ring when
+// that listener is closed. isClosed: it is closed already, and the connection needs a claim of its own.
+func (x *Transit) adopting(t *Transport, p *parcel) (isClosed bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.adopters[t] = struct{}{}
+	return p.isPortClosed
+}
+
+// closePort is called before a listener is closed. From then on a SYN to its port is dropped instead of refused (leavesPort): its client sends
+// it again, and it reaches the kernel. leavePort is to follow.
+func (x *Transit) closePort(local tcp.Endpoint) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, p := range x.all {
+		p.isPortClosed = p.isPortClosed || isOfPort(p.child.Local, local)
+	}
+	x.closing[local]++
+	x.closingCount.Add(1)
+}
+
+// leavePort is called when a listener is closed, and the one below, too: the rings that have adopted connections of it leave the port to the
+// kernel, each in its next Report. portLeft follows for each.
+func (x *Transit) leavePort(local tcp.Endpoint) {
+	for _, t := range x.askAdopters(local) {
+		t.host.WakeOwner() // not under mu: a ring that is being closed holds what this waits for, and calls closeRing
+	}
+}
+
+// askAdopters is leavePort without waking the rings, which it returns.
+func (x *Transit) askAdopters(local tcp.Endpoint) (list []*Transport) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for t := range x.adopters {
+		t.closedPorts = append(t.closedPorts, local)
+		x.closing[local]++
+		x.closingCount.Add(1)
+		t.hasRequests.Store(true)
+		list = append(list, t)
+	}
+	x.portLeft(local)
+	return list
+}
+
+// portLeft ends one closePort, or the part of one ring in leavePort. The caller holds mu.
+func (x *Transit) portLeft(local tcp.Endpoint) {
+	x.closingCount.Add(-1)
+	if x.closing[local]--; x.closing[local] == 0 {
+		delete(x.closing, local)
+	}
+}
+
+// leavesPort reports whether a port is being left to the kernel by rings that have adopted connections of it.
+func (x *Transit) leavesPort(local tcp.Endpoint) bool {
+	if x.closingCount.Load() == 0 {
+		return false
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.closing[local] > 0 || x.closing[tcp.Endpoint{Port: local.Port}] > 0
+}
+
+// isOfPort reports whether a listener on port, whose address may be any, accepts connections to local.
+func isOfPort(local, port tcp.Endpoint) bool {
+	return local == port || port.Addr == (wire.Addr{}) && local.Port == port.Port
 }
 
 // Keep keeps a verified segment for a connection in transit; false: none of that flow is in transit. What is too much is lost, as on the wire.
@@ -131,7 +205,7 @@ func (x *Transit) hasFrom(local tcp.Endpoint) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for _, p := range x.all {
-		if p.child.Local == local || local.Addr == (wire.Addr{}) && p.child.Local.Port == local.Port {
+		if isOfPort(p.child.Local, local) {
 			return true
 		}
 	}
@@ -200,6 +274,11 @@ func (x *Transit) closeRing(t *Transport) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	t.isClosed = true
+	delete(x.adopters, t)
+	for _, local := range t.closedPorts {
+		x.portLeft(local)
+	}
+	t.closedPorts = nil
 	for _, p := range t.refused {
 		x.forget(p)
 	}

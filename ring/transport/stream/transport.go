@@ -33,7 +33,7 @@ type Host interface {
 	// every frame of the wire comes to the stack.
 	Claim(local, remote netip.AddrPort, device int) (claim int32, err error)
 	Unclaim(claim int32)
-	// WakeOwner wakes the ring if it sleeps: HasRefused. Any goroutine.
+	// WakeOwner wakes the ring if it sleeps: HasRequests. Any goroutine.
 	WakeOwner()
 }
 
@@ -107,12 +107,13 @@ type Transport struct {
 	freed     uint64           // the pool's, when they were looked at
 	exhausted uint64           // and how often it had no buffer
 
-	transit    *Transit
-	adopted    map[holdKey]int32 // holds of connections that were adopted
-	backlogs   map[tcp.ID][]byte // what they had received, and the application has not
-	refused    []*parcel         // that are to be reset; under the transit's lock, as is isClosed
-	isClosed   bool
-	hasRefused atomic.Bool
+	transit     *Transit
+	adopted     map[holdKey]int32 // holds of connections that were adopted
+	backlogs    map[tcp.ID][]byte // what they had received, and the application has not
+	refused     []*parcel         // that are to be reset; under the transit's lock, as are closedPorts and isClosed
+	closedPorts []tcp.Endpoint    // of listeners of other rings, whose connections were adopted here
+	isClosed    bool
+	hasRequests atomic.Bool
 
 	recorded     recordedFlows
 	destinations [destinationCount]destination
@@ -216,7 +217,7 @@ func (t *Transport) Expire(now clock.Time) {
 // not reported before a link gives back its frame.
 func (t *Transport) HasOutput() bool { return t.table.HasOutput() }
 func (t *Transport) HasFacts() bool {
-	return len(t.ready) > 0 || len(t.done) > 0 || t.table.HasEvents() || len(t.looped) > 0 || t.hasRefused.Load()
+	return len(t.ready) > 0 || len(t.done) > 0 || t.table.HasEvents() || len(t.looped) > 0 || t.hasRequests.Load()
 }
 func (t *Transport) AwaitsLinks() bool { return t.awaited > 0 }
 
