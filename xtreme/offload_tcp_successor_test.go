@@ -15,6 +15,7 @@ import (
 	"github.com/gopacket/gopacket/layers"
 	"golang.org/x/sys/unix"
 
+	"github.com/socketxtreme/socketxtreme/conf"
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
@@ -200,6 +201,21 @@ func TestClosedListenerLeavesThePortOfAdoptedConnections(t *testing.T) {
 			w.served(x, to, 2)
 		})
 	}
+}
+
+// VMA_TCP_3T_RULES is of connections that are opened here: those of a closed listener rest on claims of their own all the same.
+func TestClosedListenerLeavesItsPortWithThreeTupleRules(t *testing.T) {
+	w := newTCPCabled(t, func(s *conf.Settings) { s.OwnTCP.ConnectionThreeTuple = true })
+	l, err := w.poller.ListenTCP(w.at(0), xtreme.ListenConfig{IPConfig: xtreme.IPConfig{ReusePort: true}})
+	w.NoError(err)
+	to := l.LocalAddr()
+	w.successor(to)
+	peer := w.dialFromPeer(w.world, to)
+	c := w.accept(l)
+	w.echo(c, peer, 2)
+	w.close(l)
+	w.served(w.world, to, 8)
+	w.echo(c, peer, 5)
 }
 
 // A connection that is between AcceptTo and Adopt while the listener is closed lives on at the poller that adopts it then.
