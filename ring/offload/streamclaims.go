@@ -24,7 +24,7 @@ func (t streamTargets) CanClaim(at steering.Target) bool {
 func (d *driver) wantedStreamClaims(c *streamClaim) []steering.Claim {
 	flows := c.flows
 	flows.IfIndex = d.nics.CurrentIndex(flows.IfIndex)
-	if d.config.ConnectionThreeTuple {
+	if d.config.ConnectionThreeTuple && !c.exact {
 		flows.Remote = netip.AddrPort{}
 	}
 	return d.claims.Claims(&flows, streamTargets{d.nics})

@@ -108,16 +108,17 @@ type streamClaim struct {
 	flows   steering.SocketFlows // IfIndex is that of the socket's device when it was tied to it
 	held    steering.HeldClaims
 	refused ring.Reason // why a claim could not be made again; the zero Reason if each was
+	exact   bool        // no more than flows, whatever Config.ConnectionThreeTuple says
 
 	notifyPath bool // refused has changed: its sockets are to receive PATH
 }
 
 // Claim redirects a flow of TCP to the links.
-func (d *driver) Claim(local, remote netip.AddrPort, device int) (int32, error) {
+func (d *driver) Claim(local, remote netip.AddrPort, device int, exact bool) (int32, error) {
 	if d.config.MemoryHost != nil { // every frame of the wire comes
 		return 0, nil
 	}
-	c := &streamClaim{flows: steering.SocketFlows{Protocol: link.TCP, Local: local, Remote: remote, IfIndex: device}}
+	c := &streamClaim{exact: exact, flows: steering.SocketFlows{Protocol: link.TCP, Local: local, Remote: remote, IfIndex: device}}
 	_, refused := d.claims.Set(&c.held, d.wantedStreamClaims(c))
 	if len(refused) > 0 {
 		d.claims.ReleaseAll(&c.held)

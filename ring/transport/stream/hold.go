@@ -36,7 +36,8 @@ type leaving struct {
 // addHold claims a flow for a listener or a connection that is opened, and returns the number of its hold, which has one user. below is the
 // socket of the transport below to release at its end, 0 for none.
 func (t *Transport) addHold(local, remote netip.AddrPort, device int, below ring.Conn) (int32, error) {
-	claim, err := t.host.Claim(local, remote, device)
+	const noPort = ring.Conn(0)
+	claim, err := t.host.Claim(local, remote, device, below == noPort) // exact: of a port that a connection has for itself more may be claimed
 	if err != nil {
 		return 0, err
 	}

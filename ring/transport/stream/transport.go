@@ -30,8 +30,8 @@ type Host interface {
 	Pull()
 	PullIfIdle()
 	// Claim redirects a flow to the links: of a listener, which has no peer, or of a connection. Its number names it until Unclaim; 0 where
-	// every frame of the wire comes to the stack.
-	Claim(local, remote netip.AddrPort, device int) (claim int32, err error)
+	// every frame of the wire comes to the stack. With exact the host claims no more than the flow.
+	Claim(local, remote netip.AddrPort, device int, exact bool) (claim int32, err error)
 	Unclaim(claim int32)
 	// WakeOwner wakes the ring if it sleeps: HasRequests. Any goroutine.
 	WakeOwner()
