@@ -3,6 +3,7 @@ package udp
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 
 	"github.com/socketxtreme/socketxtreme/internal/wire"
@@ -117,18 +118,31 @@ func (t *Table) Joined(group wire.Addr, iface uint32) bool {
 	return t.members.find(groupKey(group, iface), countKey) > 0
 }
 
-// Membership is one group of a socket.
+// Membership is what one Join has made.
 type Membership struct {
 	Group     wire.Addr
 	Interface uint32
+	Source    wire.Addr // zero: all
 }
 
-// Memberships appends the groups of a socket.
-func (t *Table) Memberships(id ID, dst []Membership) []Membership {
-	for i := range t.joined[id] {
-		dst = append(dst, Membership{t.joined[id][i].group, t.joined[id][i].iface})
+// Memberships are a socket's, those of one group on an interface in a row. The table must not change meanwhile.
+func (t *Table) Memberships(id ID) iter.Seq[Membership] {
+	return func(yield func(Membership) bool) {
+		for i := range t.joined[id] {
+			m := &t.joined[id][i]
+			if m.exclude { // the sources are those that Block has named
+				if !yield(Membership{Group: m.group, Interface: m.iface}) {
+					return
+				}
+				continue
+			}
+			for _, s := range m.sources {
+				if !yield(Membership{m.group, m.iface, s}) {
+					return
+				}
+			}
+		}
 	}
-	return dst
 }
 
 // Filter is the filters of all members of a group on an interface merged (RFC 9776 section 3.2): with exclude, sources are those that no

@@ -3,6 +3,8 @@ package udp
 import (
 	"errors"
 	"fmt"
+	"iter"
+	"slices"
 
 	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/internal/clock"
@@ -150,7 +152,12 @@ func (u *Protocol) Change(id ID, e Endpoint, o Options) error {
 
 // Remove removes a socket. Its frames that wait for a neighbour go on waiting.
 func (u *Protocol) Remove(now clock.Time, id ID) {
-	groups := u.table.Memberships(id, nil)
+	var groups []Membership
+	for m := range u.table.Memberships(id) {
+		m.Source = wire.Addr{}
+		groups = append(groups, m)
+	}
+	groups = slices.Compact(groups) // the sources of a group are in a row
 	u.stack.ForgetSender(senderOf(id))
 	if u.directory != nil {
 		u.directory.remove(u.sockets[id].directoryID)
@@ -200,6 +207,9 @@ func (u *Protocol) Leave(now clock.Time, id ID, group wire.Addr, iface uint32, s
 	u.stack.MembershipChanged(now, group, iface)
 	return nil
 }
+
+// Memberships are what a socket has joined; see Table.Memberships.
+func (u *Protocol) Memberships(id ID) iter.Seq[Membership] { return u.table.Memberships(id) }
 
 // ReceivesGroup reports whether a socket that has this port and address is to have a datagram of a group: it has joined, from this source, or
 // takes those of groups that it did not join.

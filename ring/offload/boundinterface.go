@@ -25,10 +25,10 @@ func (d *driver) isOn(e *entry, index int) bool {
 	switch {
 	case e.boundIf != 0:
 		return d.nics.CurrentIndex(e.boundIf) == index
-	case len(e.groups.Groups()) > 0:
-		return slices.ContainsFunc(e.groups.Groups(), func(g shadow.Group) bool { return d.nics.CurrentIndex(int(g.IfIndex)) == index })
+	case !d.hasGroups(e):
+		return true
 	}
-	return true
+	return d.anyGroup(e, func(g shadow.Group) bool { return d.nics.CurrentIndex(int(g.IfIndex)) == index })
 }
 
 // pathChanged reports whether the path of the socket's packets has changed: a change of another interface does not change it.

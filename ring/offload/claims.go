@@ -14,10 +14,8 @@ import (
 // wantedFlows are the flows that the steering program must redirect for a socket: those of its address, and those of its groups.
 func (d *driver) wantedFlows(e *entry) (w steering.SocketFlows) {
 	w = d.wantedExceptGroups(e)
-	groups := e.groups.Groups()
-	w.Groups = make([]steering.Group, len(groups))
-	for i, g := range groups {
-		w.Groups[i] = d.wantedGroup(e, g)
+	for g := range d.joinedGroups(e) {
+		w.Groups = append(w.Groups, d.wantedGroup(e, g))
 	}
 	return w
 }

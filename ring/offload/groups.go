@@ -14,23 +14,24 @@ import (
 // the difference.
 func (d *driver) updateMemberships(e *entry) error {
 	e.reasons = slices.DeleteFunc(e.reasons, func(r ring.Reason) bool { return r.Code == "link.gone" })
-	want, err := d.groupsOf(e, ring.OptionsOf(e.s).Groups, setOf(e.groups.Groups()))
+	had := slices.Collect(d.joinedGroups(e))
+	want, err := d.groupsOf(e, ring.OptionsOf(e.s).Groups, had)
 	if err != nil {
 		return err
 	}
-	for _, g := range missing(e.groups.Groups(), want) {
+	for _, g := range missing(had, want) {
 		err = errors.Join(err, d.udp.Leave(d.now, e.id, g.Addr, g.IfIndex, g.Source))
 	}
-	for _, g := range missing(want, e.groups.Groups()) {
+	for _, g := range missing(want, had) {
 		err = errors.Join(err, d.udp.Join(d.now, e.id, g.Addr, g.IfIndex, g.Source))
 	}
-	e.groups.SetGroups(want)
 	return err
 }
 
-// groupsOf resolves memberships to interfaces. had are the groups that the socket has already: such a group stays while its interface is
-// deleted.
-func (d *driver) groupsOf(e *entry, list []ring.Membership, had map[shadow.Group]bool) (want []shadow.Group, err error) {
+// groupsOf resolves memberships to interfaces. joined are the groups that the socket has already, of those that list is of: such a group stays
+// while its interface is deleted.
+func (d *driver) groupsOf(e *entry, list []ring.Membership, joined []shadow.Group) (want []shadow.Group, err error) {
+	had := setOf(joined)
 	for _, m := range list {
 		g, ok := shadow.GroupOf(m)
 		if !ok {
@@ -38,9 +39,8 @@ func (d *driver) groupsOf(e *entry, list []ring.Membership, had map[shadow.Group
 		}
 		index := d.nics.CurrentIndex(m.Interface)
 		if index == 0 {
-			groups := e.groups.Groups()
-			if at := slices.IndexFunc(groups, g.Same); at >= 0 {
-				index = d.nics.CurrentIndex(int(groups[at].IfIndex)) // the routing table chose when it was joined
+			if at := slices.IndexFunc(joined, g.Same); at >= 0 {
+				index = d.nics.CurrentIndex(int(joined[at].IfIndex)) // the routing table chose when it was joined
 			}
 		}
 		if g.IfIndex = uint32(index); index != 0 && had[g] {
@@ -91,7 +91,7 @@ func (d *driver) setMembership(s *ring.Socket, m ring.Membership, join bool) err
 		}
 		resolved = uint32(at)
 	}
-	return e.groups.Join(g, resolved)
+	return e.groups.Join(g, resolved, d.joinedGroups(e))
 }
 
 // MembershipChanged is SocketChanged for one group that was joined or left, whose other memberships of this group may have changed with it: its
@@ -115,23 +115,21 @@ func (d *driver) MembershipChanged(s *ring.Socket, m ring.Membership) error {
 		}
 	}
 	var had []shadow.Group
-	for _, x := range e.groups.Groups() {
+	for x := range d.joinedGroups(e) {
 		if x.Addr == g.Addr {
 			had = append(had, x)
 		}
 	}
-	want, err := d.groupsOf(e, asked, setOf(had))
+	want, err := d.groupsOf(e, asked, had)
 	if err != nil {
 		return err
 	}
 	left, joined := missing(had, want), missing(want, had)
 	for _, g := range left {
 		err = errors.Join(err, d.udp.Leave(d.now, e.id, g.Addr, g.IfIndex, g.Source))
-		e.groups.Remove(g)
 	}
 	for _, g := range joined {
 		err = errors.Join(err, d.udp.Join(d.now, e.id, g.Addr, g.IfIndex, g.Source))
-		e.groups.Add(g)
 	}
 	for _, g := range slices.Concat(left, joined) {
 		d.publishMember(e, g)

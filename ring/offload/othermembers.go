@@ -11,14 +11,14 @@ import (
 // publishMembers tells the exchange's watcher which groups a socket has joined, so that it looks for other members of them on this host.
 func (d *driver) publishMembers(e *entry) {
 	if x := d.config.Exchange; x != nil {
-		e.groups.Publish(x.watcher, d.keyOf(e), d.nics.CurrentIndex)
+		e.groups.Publish(x.watcher, d.keyOf(e), d.nics.CurrentIndex, d.joinedGroups(e))
 	}
 }
 
 // publishMember is publishMembers for one group that was joined or left.
 func (d *driver) publishMember(e *entry, g shadow.Group) {
 	if x := d.config.Exchange; x != nil {
-		e.groups.PublishGroup(x.watcher, d.keyOf(e), d.nics.CurrentIndex, g)
+		e.groups.PublishGroup(x.watcher, d.keyOf(e), d.nics.CurrentIndex, d.joinedGroups(e), g)
 	}
 }
 
@@ -29,7 +29,7 @@ func (d *driver) isShared(e *entry, g shadow.Group) bool {
 
 // sharesGroup reports whether any of the socket's groups has other members on this host.
 func (d *driver) sharesGroup(e *entry) bool {
-	return slices.ContainsFunc(e.groups.Groups(), func(g shadow.Group) bool { return d.isShared(e, g) })
+	return d.anyGroup(e, func(g shadow.Group) bool { return d.isShared(e, g) })
 }
 
 // leavesGroupToKernel reports whether a group is not claimed because other sockets of the host are its members too, or because macvlans and the
@@ -48,7 +48,7 @@ var (
 // groupReasons are the reasons in a socket's path for groups with other members on this host.
 func (d *driver) groupReasons(e *entry) (list []ring.Reason) {
 	x := d.config.Exchange
-	if x == nil || len(e.groups.Groups()) == 0 {
+	if x == nil || !d.hasGroups(e) {
 		return nil
 	}
 	if d.sharesGroup(e) {
@@ -67,11 +67,11 @@ func (d *driver) groupReasons(e *entry) (list []ring.Reason) {
 
 // leavesAllToKernel reports whether no flow of the socket is claimed, because each is left to the kernel: the socket's path is the kernel then.
 func (d *driver) leavesAllToKernel(e *entry) bool {
-	if !e.s.LocalAddr().Addr().IsMulticast() {
-		return d.leavesPortToKernel(e) && !slices.ContainsFunc(e.groups.Groups(), func(g shadow.Group) bool { return !d.leavesGroupToKernel(e, g) })
+	isGroups := e.s.LocalAddr().Addr().IsMulticast() // its address is a group's: it has no port of its own to leave
+	if isGroups && !d.hasGroups(e) || !isGroups && !d.leavesPortToKernel(e) {
+		return false
 	}
-	return len(e.groups.Groups()) > 0 &&
-		!slices.ContainsFunc(e.groups.Groups(), func(g shadow.Group) bool { return !d.leavesGroupToKernel(e, g) })
+	return !d.anyGroup(e, func(g shadow.Group) bool { return !d.leavesGroupToKernel(e, g) })
 }
 
 // reviewOtherSockets is called when the exchange's watcher has found something new of other sockets of this host: groups and ports that they
@@ -94,7 +94,7 @@ func (d *driver) reviewOtherSockets() {
 	}
 	older := d.others
 	d.table.each(func(e *entry) { // sharesGroup and leavesAllToKernel read d.others: it is set to the state that is asked for
-		if !e.inStack || len(e.groups.Groups()) == 0 {
+		if !d.hasGroups(e) {
 			return
 		}
 		d.others = older
@@ -118,7 +118,7 @@ func (d *driver) reviewOtherSockets() {
 // stackedReasons are the reasons in a socket's path for groups that are left to the kernel because macvlans and the like stand on their
 // interface.
 func (d *driver) stackedReasons(e *entry) (list []ring.Reason) {
-	for _, g := range e.groups.Groups() {
+	for g := range d.joinedGroups(e) {
 		names := d.nics.StackedOn(int(g.IfIndex))
 		if names == "" {
 			continue

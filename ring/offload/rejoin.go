@@ -73,9 +73,9 @@ func (d *driver) retie(e *entry, name string, old, now int, list []shadow.Tie) [
 	before := len(list)
 	// Device may be an index that the interface had before old: CurrentIndex knows them all.
 	if d.nics.CurrentIndex(e.s.Device()) == now && e.s.Device() != 0 {
-		list = append(list, shadow.DeviceTie(d.system.Kernel, e.s, now))
+		list = append(list, shadow.DeviceTie(d.system.Kernel, e.s))
 	}
-	list = e.groups.Ties(list, old, now)
+	list = e.groups.Ties(list, d.joinedGroups(e), old, now)
 	ring.OptionsOf(e.s).Renumber(old, now)
 	if len(list) > before && e.inStack {
 		if err := d.updateSocket(e); err != nil {

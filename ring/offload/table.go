@@ -102,3 +102,32 @@ func (t *table) of(s *ring.Socket) *entry {
 
 // keyOf is the socket's name for other rings.
 func (d *driver) keyOf(e *entry) shadow.Key { return shadow.Key{Ring: d.number, Slot: e.slot} }
+
+// joinedGroups are what a socket has joined, as the table of UDP has it; none while the stack does not carry the socket. No group is joined or
+// left meanwhile.
+func (d *driver) joinedGroups(e *entry) shadow.Groups {
+	return func(yield func(shadow.Group) bool) {
+		if !e.inStack {
+			return
+		}
+		for m := range d.udp.Memberships(e.id) {
+			if !yield(shadow.Group{Addr: m.Group, Source: m.Source, IfIndex: m.Interface}) {
+				return
+			}
+		}
+	}
+}
+
+// anyGroup reports whether one of a socket's groups is as is says; hasGroups, whether it has one.
+func (d *driver) anyGroup(e *entry, is func(shadow.Group) bool) bool {
+	for g := range d.joinedGroups(e) {
+		if is(g) {
+			return true
+		}
+	}
+	return false
+}
+
+func (d *driver) hasGroups(e *entry) bool {
+	return d.anyGroup(e, func(shadow.Group) bool { return true })
+}

@@ -2,6 +2,7 @@ package shadow
 
 import (
 	"fmt"
+	"iter"
 	"net/netip"
 	"syscall"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/internal/host"
 	"github.com/socketxtreme/socketxtreme/internal/sys"
+	"github.com/socketxtreme/socketxtreme/internal/wire"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/internal/direct"
 )
@@ -195,6 +197,31 @@ func (SystemCalls) OpenMembers() (Members, error) {
 type receiver struct{ *direct.Receiver }
 
 func (r receiver) SetRefuse(refuse func(m *ring.Meta) bool) { r.Refuse = refuse }
+
+// Group is a membership with its interface resolved.
+type Group struct {
+	Addr, Source [4]byte // Source: zero for any
+	IfIndex      uint32
+}
+
+// GroupOf is the membership that the application asked for, its interface as it named it: 0 where the routing table is to choose. It is
+// false for groups of IPv6.
+func GroupOf(m ring.Membership) (g Group, ok bool) {
+	if g.Addr, ok = wire.AddrFrom(m.Group); !ok {
+		return g, false
+	}
+	if m.Source.IsValid() {
+		g.Source, _ = wire.AddrFrom(m.Source)
+	}
+	g.IfIndex = uint32(m.Interface)
+	return g, true
+}
+
+// Groups are the memberships of a socket, as udp.Table.joined has them.
+type Groups = iter.Seq[Group]
+
+// Same reports whether it is the same membership, on whichever interface.
+func (g Group) Same(x Group) bool { return g.Addr == x.Addr && g.Source == x.Source }
 
 // joinGroupOn joins a group with a descriptor, on an interface, or, with 0, on the one that the routing table chooses.
 func joinGroupOn(k Kernel, fd int, g Group, ifIndex int) error {

@@ -6,50 +6,28 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/socketxtreme/socketxtreme/internal/wire"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 )
 
-// Group is a membership with its interface resolved.
-type Group struct {
-	Addr, Source [4]byte // Source: zero for any
-	IfIndex      uint32
-}
-
-// GroupOf is the membership that the application asked for, its interface as it named it: 0 where the routing table is to choose. It is
-// false for groups of IPv6.
-func GroupOf(m ring.Membership) (g Group, ok bool) {
-	if g.Addr, ok = wire.AddrFrom(m.Group); !ok {
-		return g, false
-	}
-	if m.Source.IsValid() {
-		g.Source, _ = wire.AddrFrom(m.Source)
-	}
-	g.IfIndex = uint32(m.Interface)
-	return g, true
-}
-
-// Same reports whether it is the same membership, on whichever interface.
-func (g Group) Same(x Group) bool { return g.Addr == x.Addr && g.Source == x.Source }
-
-// Memberships are the groups of one offloaded socket, and the descriptors that hold them in the kernel: the shadow, and membership sockets
-// where it has no room. What a socket has joined is in these records, each derived from an earlier one:
+// Memberships are the descriptors that hold the groups of one offloaded socket in the kernel: the shadow, and membership sockets where it has no
+// room. What a socket has joined is in these records, each derived from an earlier one:
 //
 //	ring.SocketOptions.Groups       what the application asked for: the source. Interface 0 where the routing table chooses
-//	Memberships.groups              the same with interfaces resolved, which stay when the routing table changes: from the options
+//	udp.Table.joined                the same with interfaces resolved, which stay when the routing table changes: from the options
+//	udp.Table.members               the filter of sources, as lookups need it: from joined
 //	Memberships.sockets             which descriptor holds a group; those that none lists are held by the shadow: from the kernel's answers
-//	udp.Table.joined and members    the stack's filter of sources, as lookups need it: from groups
-//	steering.HeldClaims             what the steering program was told, less what was refused: from groups
-//	GroupWatcher.joined             a copy for the watcher's goroutine: from groups and sockets
+//	steering.HeldClaims             what the steering program was told, less what was refused: from joined
+//	GroupWatcher.joined             a copy for the watcher's goroutine: from joined and sockets
+//
+// The methods that need joined are given it as Groups.
 //
 // On a MemoryHost, where no kernel keeps memberships, the MemoryHost does (memorySocket.groups). What IGMP has reported is of the interface, not
 // of a socket (internal/ip).
 type Memberships struct {
 	kernel    Kernel
 	s         *ring.Socket
-	fd        int     // the shadow
-	groups    []Group // resolved: from ring.SocketOptions.Groups
+	fd        int // the shadow
 	sockets   []*membershipSocket
 	published bool // the watcher knows of them
 }
@@ -67,28 +45,12 @@ func (m *Memberships) Close() {
 	m.sockets = nil
 }
 
-// Groups lists the groups of the socket; not to be changed.
-func (m *Memberships) Groups() []Group { return m.groups }
-
-// SetGroups replaces the list of groups, after the stack has joined and left the difference.
-func (m *Memberships) SetGroups(list []Group) { m.groups = list }
-
-// Add and Remove change the list by one.
-func (m *Memberships) Add(g Group) { m.groups = append(m.groups, g) }
-
-// Remove undoes Add.
-func (m *Memberships) Remove(g Group) {
-	if i := slices.Index(m.groups, g); i >= 0 {
-		m.groups = slices.Delete(m.groups, i, i+1)
-	}
-}
-
 // NeedsFilter reports whether the shadow receives more groups than the socket has joined.
 func (m *Memberships) NeedsFilter() bool { return len(m.sockets) > 0 }
 
 // Join joins a group in the kernel: with the shadow, or with a membership socket when that has no room. The interface that the group names
-// may be 0; resolved is what the routing table says then.
-func (m *Memberships) Join(g Group, resolved uint32) error {
+// may be 0; resolved is what the routing table says then. joined are the groups that the socket has.
+func (m *Memberships) Join(g Group, resolved uint32, joined Groups) error {
 	named := int(g.IfIndex)
 	g.IfIndex = resolved
 	if m.isHeldBySocket(g) {
@@ -112,7 +74,7 @@ func (m *Memberships) Join(g Group, resolved uint32) error {
 	case !errors.Is(err, unix.ENOBUFS):
 		return err
 	case g.Source != [4]byte{}: // the shadow is full: of sources of this group, or of groups
-		return m.moveToSockets(g)
+		return m.moveToSockets(g, joined)
 	}
 	return m.joinBySocket(g) // the shadow has as many groups as net.ipv4.igmp_max_memberships
 }
@@ -172,7 +134,7 @@ func (m *Memberships) descriptors() map[Group]int {
 	if len(m.sockets) == 0 {
 		return nil
 	}
-	fds := make(map[Group]int, len(m.groups))
+	fds := map[Group]int{}
 	for _, h := range m.sockets {
 		for _, g := range h.held {
 			fds[g] = h.fd

@@ -65,9 +65,9 @@ func (m *Memberships) joinBySocket(g Group) error {
 
 // moveToSockets joins one more source of a group whose list in the shadow is full: all sources of the group go to membership sockets, with
 // the new one. They are joined there before the shadow leaves them, so that the host is a member throughout.
-func (m *Memberships) moveToSockets(g Group) (err error) {
+func (m *Memberships) moveToSockets(g Group, joined Groups) (err error) {
 	list := []Group{g}
-	for _, x := range m.groups {
+	for x := range joined {
 		if x.Addr == g.Addr && x.IfIndex == g.IfIndex && !slices.Contains(list, x) {
 			list = append(list, x)
 		}

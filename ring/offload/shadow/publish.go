@@ -8,8 +8,8 @@ import (
 
 // Publish tells the watcher the groups that the socket has joined, if it has any, or had. present maps an interface's index at joining to its
 // index now.
-func (m *Memberships) Publish(w *GroupWatcher, k Key, present func(int) int) {
-	if len(m.groups) == 0 && !m.published {
+func (m *Memberships) Publish(w *GroupWatcher, k Key, present func(int) int, joined Groups) {
+	if !m.published && isEmpty(joined) {
 		return
 	}
 	j := Joined{Port: m.s.LocalAddr().Port(), Inode: m.kernel.Inode(m.fd), Groups: map[host.GroupOn]int{}}
@@ -19,7 +19,7 @@ func (m *Memberships) Publish(w *GroupWatcher, k Key, present func(int) int) {
 		fd int
 	}
 	seen := map[held]bool{}
-	for _, g := range m.groups {
+	for g := range joined {
 		x := held{g.on(present), m.fd}
 		if fd, ok := fds[g]; ok {
 			x.fd = fd
@@ -29,19 +29,19 @@ func (m *Memberships) Publish(w *GroupWatcher, k Key, present func(int) int) {
 			j.Groups[x.on]++
 		}
 	}
-	m.published = len(m.groups) > 0
+	m.published = len(j.Groups) > 0
 	w.SetJoined(k, j)
 }
 
 // PublishGroup is Publish for one group that was joined or left.
-func (m *Memberships) PublishGroup(w *GroupWatcher, k Key, present func(int) int, g Group) {
-	if !m.published || len(m.groups) == 0 {
-		m.Publish(w, k, present)
+func (m *Memberships) PublishGroup(w *GroupWatcher, k Key, present func(int) int, joined Groups, g Group) {
+	if !m.published || isEmpty(joined) {
+		m.Publish(w, k, present, joined)
 		return
 	}
 	on := g.on(present)
 	var fds []int
-	for _, x := range m.groups {
+	for x := range joined {
 		if x.Addr != g.Addr || x.on(present) != on {
 			continue
 		}
@@ -50,6 +50,14 @@ func (m *Memberships) PublishGroup(w *GroupWatcher, k Key, present func(int) int
 		}
 	}
 	w.SetGroup(k, on, len(fds))
+}
+
+// isEmpty reports whether there is no group.
+func isEmpty(joined Groups) bool {
+	for range joined {
+		return false
+	}
+	return true
 }
 
 // Withdraw undoes Publish.

@@ -15,32 +15,33 @@ type Tie struct {
 	Err    error // after Make
 	kernel Kernel
 	fd     int
-	group  Group // as it was joined; zero: the device
-	now    int
+	group  Group // with the index that the interface has now; zero: the device
+	former Group // as it was joined
 }
 
 // newTie makes a tie, on a duplicate of the descriptor.
-func newTie(k Kernel, s *ring.Socket, fd int, g Group, now int) Tie {
-	t := Tie{Socket: s, kernel: k, group: g, now: now}
+func newTie(k Kernel, s *ring.Socket, fd int) Tie {
+	t := Tie{Socket: s, kernel: k}
 	t.fd, t.Err = k.Duplicate(fd)
 	return t
 }
 
 // DeviceTie is the tie of a socket that is bound to the interface (SO_BINDTODEVICE).
-func DeviceTie(k Kernel, s *ring.Socket, now int) Tie {
-	return newTie(k, s, kernel.FD(s), Group{}, now)
-}
+func DeviceTie(k Kernel, s *ring.Socket) Tie { return newTie(k, s, kernel.FD(s)) }
 
-// Ties appends a tie for each membership on an interface whose index was old and is now.
-func (m *Memberships) Ties(dst []Tie, old, now int) []Tie {
-	for _, g := range m.groups {
-		if g.IfIndex != uint32(old) {
+// Ties appends a tie for each membership on an interface that was deleted and made again, and notes its new index.
+func (m *Memberships) Ties(dst []Tie, joined Groups, oldIndex, newIndex int) []Tie {
+	for g := range joined {
+		if g.IfIndex != uint32(oldIndex) {
 			continue
 		}
 		i, at := m.findSocket(g)
-		dst = append(dst, newTie(m.kernel, m.s, m.descriptor(g), g, now))
+		t := newTie(m.kernel, m.s, m.descriptor(g))
+		t.group, t.former = g, g
+		t.group.IfIndex = uint32(newIndex)
+		dst = append(dst, t)
 		if i >= 0 {
-			m.sockets[i].held[at].IfIndex = uint32(now)
+			m.sockets[i].held[at].IfIndex = uint32(newIndex)
 		}
 	}
 	return dst
@@ -55,10 +56,8 @@ func (t *Tie) Make(ifName string) {
 	if t.group == (Group{}) {
 		t.Err = t.kernel.BindToDevice(t.fd, ifName)
 	} else {
-		_ = leaveGroup(t.kernel, t.fd, t.group) // the kernel keeps the entry of an interface that is gone, and it counts
-		g := t.group
-		g.IfIndex = uint32(t.now)
-		t.Err = joinGroup(t.kernel, t.fd, g)
+		_ = leaveGroup(t.kernel, t.fd, t.former) // the kernel keeps the entry of an interface that is gone, and it counts
+		t.Err = joinGroup(t.kernel, t.fd, t.group)
 	}
 	t.Err = errors.Join(t.Err, t.kernel.Close(t.fd))
 }
