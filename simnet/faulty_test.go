@@ -48,7 +48,7 @@ func onSend(do func(n *NIC, src []link.Out) []link.Out) func() plant {
 func onCard(set func(f *faulty)) func() plant {
 	return func() plant {
 		return plant{host: func(c *HostConfig) {
-			c.link = func(l link.Link) link.Link {
+			c.link = func(l link.Staged) link.Staged {
 				f := &faulty{NIC: l.(*NIC), turn: every{of: 50}}
 				set(f)
 				return f

@@ -85,7 +85,7 @@ func (h *Host) makeStack(random *rand.Rand) (err error) {
 			return err
 		}
 		h.nics = append(h.nics, n)
-		l := link.Link(n)
+		l := link.Staged(n)
 		if c.link != nil {
 			l = c.link(l)
 		}

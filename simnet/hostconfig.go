@@ -20,7 +20,7 @@ type HostConfig struct {
 	Latency time.Duration  // from the arrival of a frame until the host polls
 	Batch   int            // completions taken by one Poll; 0 means 64
 
-	link   func(link.Link) link.Link // for tests that plant bugs: what stands between card and driver,
+	link   func(link.Staged) link.Staged // for tests that plant bugs: what stands between card and driver,
 	driver func(ring.Driver) ring.Driver
 	poller func(poller) poller
 }

@@ -2,6 +2,7 @@ package simnet
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/socketxtreme/socketxtreme/buffers"
@@ -34,6 +35,7 @@ type NIC struct {
 	waited       uint64 // times that Receive found no buffer
 	eventfd      sys.EventFD
 	closed       bool
+	retired      bool
 }
 
 type arrived struct {
@@ -41,7 +43,7 @@ type arrived struct {
 	at int64
 }
 
-var _ link.Link = (*NIC)(nil)
+var _ link.Staged = (*NIC)(nil)
 
 // etherOverhead is what a frame has beyond the IP packet: Ethernet header and two tags.
 const etherOverhead = 14 + 2*4
@@ -266,24 +268,50 @@ func (n *NIC) Counters(dst []link.Counter) []link.Counter {
 		link.Counter{Name: "simnet.tx_no_cable", Value: n.sentUncabled})
 }
 
-// Close ends the link.
-func (n *NIC) Close() error {
-	if n.closed {
-		return link.ErrClosed
-	}
-	for _, list := range [][]link.Out{n.tx, n.done} {
-		for _, o := range list {
-			n.host.pool.Complete(o.Packet)
-			_ = o.Packet.Release()
-		}
-	}
-	n.tx, n.done = nil, nil
+// Start has nothing to do: Receive takes buffers when frames come.
+func (n *NIC) Start() error { return nil }
+
+// Stop ends receiving and sending.
+func (n *NIC) Stop() {
+	n.closed = true
 	for ; n.n > 0; n.n-- {
 		n.host.world.releaseFrame(n.rx[n.head].f)
 		n.head = (n.head + 1) % len(n.rx)
 	}
-	n.closed = true
+}
+
+// Shut has nothing to wait for.
+func (n *NIC) Shut() error { return nil }
+
+// Retire is Close, but that Complete still reports the frames with a token.
+func (n *NIC) Retire() error {
+	if n.retired {
+		return link.ErrClosed
+	}
+	n.retired = true
+	n.Stop()
+	kept := n.done[:0:0]
+	for _, o := range slices.Concat(n.done, n.tx) {
+		if o.Token != 0 {
+			kept = append(kept, o)
+			continue
+		}
+		n.host.pool.Complete(o.Packet)
+		_ = o.Packet.Release()
+	}
+	n.tx, n.done = nil, kept
 	return n.eventfd.Close()
+}
+
+// Close ends the link.
+func (n *NIC) Close() error {
+	err := n.Retire()
+	for _, o := range n.done {
+		n.host.pool.Complete(o.Packet)
+		_ = o.Packet.Release()
+	}
+	n.done = nil
+	return err
 }
 
 // mac returns the address of a card: locally administered, made of the host's and the card's number.

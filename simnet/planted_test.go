@@ -149,7 +149,7 @@ func TestPlantedBugsAreFound(t *testing.T) {
 			return append(list, x)
 		})},
 		{"a card stops receiving", []string{"liveness: "}, func() plant {
-			return plant{host: func(c *HostConfig) { c.link = func(l link.Link) link.Link { return &asleep{NIC: l.(*NIC)} } }}
+			return plant{host: func(c *HostConfig) { c.link = func(l link.Staged) link.Staged { return &asleep{NIC: l.(*NIC)} } }}
 		}},
 		{"a ring that always has work", []string{"livelock: "}, func() plant {
 			return plant{host: func(c *HostConfig) { c.poller = func(p poller) poller { return restless{p} } }}

@@ -14,12 +14,12 @@ import (
 
 // stamping is a link whose card stamps each frame, by a clock that began at its own start.
 type stamping struct {
-	link.Link
+	link.Staged
 	nanos int64
 }
 
 func (s *stamping) Receive(dst []link.Frame) int {
-	n := s.Link.Receive(dst)
+	n := s.Staged.Receive(dst)
 	for i := range dst[:n] {
 		dst[i].Nanos, dst[i].Source = s.nanos, link.ClockHardware
 	}

@@ -62,7 +62,7 @@ func newPool(t testing.TB, l buffers.Layout) *buffers.DriverPool {
 }
 
 // side configures a set on one end of a memory link.
-func side(t testing.TB, end int, l link.Link, mtu int, c *ring.SetConfig) *offload.MemoryHost {
+func side(t testing.TB, end int, l link.Staged, mtu int, c *ring.SetConfig) *offload.MemoryHost {
 	ns, err := offload.NewMemoryHost(facts(end, mtu), rand.Uint64)
 	require.NoError(t, err)
 	c.Kind, c.Transport, c.OneRing = "offload", ns, offload.OneRing
@@ -80,7 +80,7 @@ type machine struct {
 	ended   sync.WaitGroup
 }
 
-func newMachine(t *testing.T, l link.Link, pool *buffers.DriverPool, mtu int) *machine {
+func newMachine(t *testing.T, l link.Staged, pool *buffers.DriverPool, mtu int) *machine {
 	m := &machine{t: t, sockets: map[*ring.Socket]*peer{}, stop: make(chan struct{})}
 	c := ring.SetConfig{Transport: kernel.New(), Pool: pool}
 	side(t, 1, l, mtu, &c)

@@ -75,7 +75,7 @@ func streamSide(t testing.TB, end int, l link.Link, mtu int, o *streams.Options,
 	c.Driver = offload.New(config)
 }
 
-func newStreamPeers(t *testing.T, l link.Link, deaf *deafPorts, pool *buffers.DriverPool, mtu int) *streamPeers {
+func newStreamPeers(t *testing.T, l link.Staged, deaf *deafPorts, pool *buffers.DriverPool, mtu int) *streamPeers {
 	p := &streamPeers{t: t, deaf: deaf, stop: make(chan struct{}), conns: map[*ring.Socket]*streamPeer{}, listeners: map[*ring.Socket]*streamListener{}}
 	p.changed = sync.NewCond(&p.mu)
 	c := ring.SetConfig{Transport: kernel.New(), Pool: pool}
@@ -440,12 +440,12 @@ func (d *deafPorts) add(port uint16) {
 
 // deafLink drops received frames of those ports.
 type deafLink struct {
-	link.Link
+	link.Staged
 	deaf *deafPorts
 }
 
 func (l deafLink) Receive(dst []link.Frame) int {
-	n := l.Link.Receive(dst)
+	n := l.Staged.Receive(dst)
 	l.deaf.mu.Lock()
 	defer l.deaf.mu.Unlock()
 	if len(l.deaf.ports) == 0 {

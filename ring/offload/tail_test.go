@@ -15,7 +15,7 @@ import (
 
 // hesitant is a link that takes frames at its third Flush only, as a kernel whose interface is stopped (EBUSY).
 type hesitant struct {
-	link.Link
+	link.Staged
 	flushes int
 }
 
@@ -23,7 +23,7 @@ func (h *hesitant) Flush() error {
 	if h.flushes++; h.flushes < 3 {
 		return nil
 	}
-	return h.Link.Flush()
+	return h.Staged.Flush()
 }
 
 // Complete is an interface's that sends what it was notified of.
@@ -31,7 +31,7 @@ func (h *hesitant) Complete(dst []link.Done) int {
 	if h.flushes < 3 {
 		return 0
 	}
-	return h.Link.Complete(dst)
+	return h.Staged.Complete(dst)
 }
 
 // What a Flush left over is flushed by polling alone, and once all is sent nobody asks any more.
@@ -39,10 +39,10 @@ func TestTailIsFlushed(t *testing.T) {
 	pools := [2]*buffers.DriverPool{newPool(t, layout), newPool(t, layout)}
 	ours, theirs, err := memory.Pair(pools[0], pools[1], memory.Config{Addrs: macs, Names: [2]string{"mem0", "mem0"}, MTU: 1500})
 	require.NoError(t, err)
-	h := &hesitant{Link: ours, flushes: 3}
+	h := &hesitant{Staged: ours, flushes: 3}
 	var rings [2]*ring.Ring
 	var sockets [2]*ring.Socket
-	for i, l := range []link.Link{h, theirs} {
+	for i, l := range []link.Staged{h, theirs} {
 		sc := ring.SetConfig{Transport: kernel.New(), Pool: pools[i]}
 		side(t, i, l, 1500, &sc)
 		set, err := ring.NewSet(sc)
