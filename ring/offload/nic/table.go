@@ -31,10 +31,15 @@ type Table struct {
 	nics map[string]*nic
 }
 
+// Tables are the interfaces, addresses and routes of a host, as it is known now: *host.Host has the kernel's. Jobs call it too.
+type Tables interface {
+	Snapshot() *host.Snapshot
+	Generation() uint64 // of Snapshot
+}
+
 // TableConfig is what a table is made from.
 type TableConfig struct {
-	// Host is the kernel's view of the network; not closed by the table.
-	Host *host.Host
+	Host Tables // not closed by the table
 	// Open opens an interface: XDP makes such a function. It runs on the goroutine of the ring that needs the interface first; after a
 	// loss, and for an interface that joins a bond, on another one, in Netns.
 	Open func(name string, p Patience) (Device, error)
