@@ -20,8 +20,10 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/wire"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/epoll"
+	"github.com/socketxtreme/socketxtreme/ring/link"
 	"github.com/socketxtreme/socketxtreme/ring/link/memory"
 	"github.com/socketxtreme/socketxtreme/ring/offload"
+	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
 	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 	"github.com/socketxtreme/socketxtreme/ring/uring"
 )
@@ -161,7 +163,10 @@ func (w *world) host(end int, l *memory.End, c *ring.SetConfig) *offload.MemoryH
 	ns, err := offload.NewMemoryHost(facts(end, true), rand.Uint64)
 	w.NoError(err)
 	c.Kind, c.Transport, c.OneRing = "offload", ns, offload.OneRing
-	c.Driver = offload.New(offload.Config{Links: []offload.Link{{Link: l, Index: linkIndex}}, MemoryHost: ns})
+	x, err := offload.NewExchange(offload.ExchangeConfig{MemoryHost: ns, Open: nic.OpenLinks(ns, map[string]link.Staged{"mem0": l})})
+	w.NoError(err)
+	w.t.Cleanup(func() { w.NoError(x.Close()) })
+	c.Driver = offload.New(offload.Config{Exchange: x, Interfaces: []nic.Interface{{Name: "mem0"}}})
 	return ns
 }
 

@@ -71,6 +71,11 @@ func (h *Host) close() (err error) {
 	if err := h.set.Close(); err != nil {
 		return fmt.Errorf("simnet: host %s: close: %w", h.name, err)
 	}
+	if h.exchange != nil {
+		if err := h.exchange.Close(); err != nil {
+			return fmt.Errorf("simnet: host %s: close: %w", h.name, err)
+		}
+	}
 	h.pool.Reclaim()
 	l := h.pool.Ledger()
 	switch err := h.pool.Verify(); {

@@ -17,6 +17,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link"
 	"github.com/socketxtreme/socketxtreme/ring/offload"
+	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
 )
 
 // poller is what the world does with a host's ring.
@@ -33,6 +34,7 @@ type Host struct {
 	config     HostConfig
 	pool       *buffers.DriverPool
 	memoryHost *offload.MemoryHost
+	exchange   *offload.Exchange // of the memory host; a machine with a kernel has its own
 	set        *ring.Set
 	ring       *ring.Ring
 	poller     poller
@@ -78,7 +80,8 @@ func (h *Host) makeStack(random *rand.Rand) (err error) {
 	if h.pool, err = buffers.New(make([]byte, c.Layout.Bytes()), c.Layout); err != nil {
 		return err
 	}
-	var links []offload.Link
+	links := map[string]link.Staged{}
+	var on []nic.Interface
 	for i := range c.Addrs {
 		n := &NIC{host: h, index: i + 1, name: fmt.Sprintf("eth%d", i), mac: mac(h.number, i+1), mtu: c.MTU, rx: make([]arrived, c.Slots)}
 		if n.eventfd, err = sys.NewEventFD(); err != nil {
@@ -89,12 +92,17 @@ func (h *Host) makeStack(random *rand.Rand) (err error) {
 		if c.link != nil {
 			l = c.link(l)
 		}
-		links = append(links, offload.Link{Link: l, Index: n.index})
+		links[n.name] = l
+		on = append(on, nic.Interface{Name: n.name})
 	}
 	if h.memoryHost, err = offload.NewMemoryHost(h.hostFacts(), random.Uint64); err != nil {
 		return err
 	}
-	return h.buildRing(offload.Config{Links: links, MemoryHost: h.memoryHost, Random: random.Uint64}, h.memoryHost)
+	h.exchange, err = offload.NewExchange(offload.ExchangeConfig{MemoryHost: h.memoryHost, Open: nic.OpenLinks(h.memoryHost, links)})
+	if err != nil {
+		return err
+	}
+	return h.buildRing(offload.Config{Exchange: h.exchange, Interfaces: on, Random: random.Uint64}, h.memoryHost)
 }
 
 // buildRing makes the host's ring.

@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/socketxtreme/socketxtreme/buffers"
-	"github.com/socketxtreme/socketxtreme/ring/link"
 	"github.com/socketxtreme/socketxtreme/ring/link/linktest"
 )
 
@@ -18,7 +17,7 @@ func TestClosedCard(t *testing.T) {
 	require.NoError(t, err)
 	n := h.NIC(0)
 	require.NoError(t, n.Close())
-	defer func() { require.ErrorIs(t, w.Close(), link.ErrClosed, "the host closes its card too") }()
+	defer func() { require.NoError(t, w.Close()) }()
 	linktest.Closed(t, n, h.pool, func() buffers.Packet {
 		p, err := h.pool.Alloc(60)
 		require.NoError(t, err)

@@ -19,6 +19,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/link"
 	memlink "github.com/socketxtreme/socketxtreme/ring/link/memory"
 	"github.com/socketxtreme/socketxtreme/ring/offload"
+	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
 	"github.com/socketxtreme/socketxtreme/ring/transport/stream"
 )
 
@@ -52,9 +53,10 @@ const memoryPort = 7000
 type stackEchoLoop struct {
 	regions [2]*sys.Region
 	pools   [2]*buffers.DriverPool
-	near    link.Link // where the stack is, or its substitute
+	near    link.Staged // where the stack is, or its substitute
 	far     link.Link
-	set     *ring.Set // nil in the raw loop
+	on      *offload.Exchange // nil in the raw loop, as set
+	set     *ring.Set
 	ring    *ring.Ring
 
 	batch  int
@@ -133,8 +135,12 @@ func (l *stackEchoLoop) openRing(streams *stream.Options) error {
 	if err != nil {
 		return err
 	}
+	l.on, err = offload.NewExchange(offload.ExchangeConfig{MemoryHost: space, Open: nic.OpenLinks(space, map[string]link.Staged{"mem0": l.near})})
+	if err != nil {
+		return err
+	}
 	l.set, err = ring.NewSet(ring.SetConfig{Pool: l.pools[0], Kind: "offload", Transport: space, OneRing: offload.OneRing,
-		Driver: offload.New(offload.Config{Links: []offload.Link{{Link: l.near, Index: index}}, MemoryHost: space, TCP: streams})})
+		Driver: offload.New(offload.Config{Exchange: l.on, Interfaces: []nic.Interface{{Name: "mem0"}}, TCP: streams})})
 	if err != nil {
 		return err
 	}
@@ -230,6 +236,9 @@ func (l *stackEchoLoop) close() (err error) {
 		err = l.set.Close() // and near with it
 	} else if l.near != nil {
 		err = l.near.Close()
+	}
+	if l.on != nil {
+		err = errors.Join(err, l.on.Close())
 	}
 	if l.far != nil {
 		err = errors.Join(err, l.far.Close())

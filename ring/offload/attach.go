@@ -63,7 +63,7 @@ func (d *driver) attachToStack(e *entry) (err error) {
 
 // widen enlarges the receive buffer of the socket's shadow; the reason goes into the path where that is not permitted.
 func (d *driver) widen(e *entry) error {
-	if d.config.MemoryHost != nil {
+	if d.memoryHost != nil {
 		return nil
 	}
 	why, err := shadow.Widen(d.system.Kernel, e.s)
@@ -117,7 +117,7 @@ func (d *driver) options(s *ring.Socket) udp.Options {
 	switch {
 	case size == 0:
 		size = defaultReceiveBuffer
-	case d.config.MemoryHost == nil: // net.core.rmem_max bounds what the kernel gave, which is twice the value (socket(7))
+	case d.memoryHost == nil: // net.core.rmem_max bounds what the kernel gave, which is twice the value (socket(7))
 		if has, err := d.system.Kernel.ReceiveBuffer(kernel.FD(s)); err == nil {
 			size = min(size, has/2)
 		}
@@ -186,8 +186,8 @@ func (d *driver) Detach(s *ring.Socket) bool {
 		d.transport.Drop(s)
 		d.udp.Remove(d.now, e.id)
 		d.claims.ReleaseAll(&e.claims) // the kernel gets what comes later, for the shadow that Close closes
-		if x := d.config.Exchange; x != nil {
-			e.groups.Withdraw(x.watcher, d.keyOf(e))
+		if w := d.config.Exchange.watcher; w != nil {
+			e.groups.Withdraw(w, d.keyOf(e))
 		}
 		d.withdrawPort(e)
 		d.withdrawGroupFlows(e)

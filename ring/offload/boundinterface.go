@@ -38,8 +38,8 @@ func (d *driver) pathChanged(e *entry) bool {
 
 // snapshot is the host's tables as they are now, of the kernel or of the MemoryHost.
 func (d *driver) snapshot() *host.Snapshot {
-	if d.config.MemoryHost != nil {
-		return d.config.MemoryHost.tables.Snapshot()
+	if d.memoryHost != nil {
+		return d.memoryHost.Snapshot()
 	}
 	return d.host().Snapshot()
 }

@@ -72,7 +72,9 @@ func (d *driver) startCoalescing() bool {
 		g.skip--
 		return false
 	}
-	if !slices.ContainsFunc(d.links, func(l Link) bool { return l.Link.Caps().Has(link.CapSteering) && !l.Link.Caps().Has(link.CapZeroCopy) }) {
+	if !slices.ContainsFunc(d.links, func(l placedLink) bool {
+		return l.Link.Caps().Has(link.CapSteering) && !l.Link.Caps().Has(link.CapZeroCopy)
+	}) {
 		g.skip = coalesceRecheck
 		return false
 	}

@@ -64,8 +64,9 @@ func newAnswerer(t *testing.T) *answerer {
 			a.spaces[i], err = offload.NewMemoryHost(facts(1, 1500), rand.Uint64)
 			require.NoError(t, err)
 			sc.Transport = a.spaces[i]
-			sc.Driver = offload.New(offload.Config{Links: []offload.Link{{Link: a.link, Index: linkIndex}}, MemoryHost: a.spaces[i],
-				Clock: func() clock.Time { return a.now }, Gather: gatherFrames})
+			oc := overLink(t, a.spaces[i], a.link)
+			oc.Clock, oc.Gather = func() clock.Time { return a.now }, gatherFrames
+			sc.Driver = offload.New(oc)
 		}
 		a.sets[i], err = ring.NewSet(sc)
 		require.NoError(t, err)

@@ -10,25 +10,18 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/clock"
 	"github.com/socketxtreme/socketxtreme/internal/wire"
 	"github.com/socketxtreme/socketxtreme/ring"
-	"github.com/socketxtreme/socketxtreme/ring/link"
 	"github.com/socketxtreme/socketxtreme/ring/link/record"
 	"github.com/socketxtreme/socketxtreme/ring/offload/flowrecord"
 	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
 	"github.com/socketxtreme/socketxtreme/ring/transport/stack"
 	"github.com/socketxtreme/socketxtreme/ring/transport/stream"
-	"github.com/socketxtreme/socketxtreme/udp"
 )
 
 // Config is what a driver is made from.
 type Config struct {
-	// Exchange has the interfaces of a host with a kernel, which the driver shares with those of other goroutines; Interfaces are those that it
-	// attaches to. Without an Exchange the driver is on a MemoryHost.
+	// Exchange has the interfaces of a host, which the driver shares with those of other goroutines; Interfaces are those that it attaches to.
 	Exchange   *Exchange
 	Interfaces []nic.Interface
-	// MemoryHost takes the kernel's place for a driver on Links, which lead to other stacks only; the same is the Transport of the
-	// ring.SetConfig. The links are made on the pool of the ring, and the driver's from New on: it closes them.
-	MemoryHost *MemoryHost
-	Links      []Link
 	// ShadowEvery says on which of the turns that frames come in the kernel's side of the sockets is read too; 0 means 100
 	// (VMA_RX_UDP_POLL_OS_RATIO).
 	ShadowEvery int
@@ -59,10 +52,8 @@ type Config struct {
 	// Record, unless nil, is where the frames of the links are recorded, while its recorder is on.
 	Record *record.Scope
 	// TCP, unless nil, has the stack carry TCP over IPv4: with a MemoryHost, or beside a kernel, where the set's Transport is a
-	// KernelPorts. A driver on an Exchange carries it from OpenTCP on, or from its first TCP socket.
+	// KernelPorts. Beside a kernel the driver carries it from OpenTCP on, or from its first TCP socket; with a MemoryHost from the start.
 	TCP *stream.Options
-	// Transit, of a driver on a MemoryHost, is where connections wait that AcceptTo was offered; nil: one of the driver's own.
-	Transit *stream.Transit
 	// ConnectionThreeTuple claims of a TCP connection that is opened here all segments to its local address and port (VMA_TCP_3T_RULES).
 	ConnectionThreeTuple bool
 
@@ -81,18 +72,6 @@ type Config struct {
 	Woken func()
 }
 
-// Link is one link of a ring.
-type Link struct {
-	Link     link.Link
-	Index    int           // of the interface in the host's tables; 0: as Link.Info says
-	VLAN     uint16        // of the frames' tag; 0: untagged
-	Checksum udp.Policy    // what is done with wrong checksums
-	MAC      *[6]byte      // the station; nil: as Link.Info says
-	Path     []link.Reason // reasons of the caller's choice of this link, for socket paths
-
-	tap *record.Tap // records its frames; nil without Config.Record
-}
-
 // OneRing is the reason that a set of this driver gives as its ring.SetConfig.OneRing: the frames of a queue come to one ring.
 var OneRing = ring.Reason{Code: "ring.no_steering",
 	Text: "the links of this owner feed one ring: its sockets share it whatever their ring allocation logic"}
@@ -101,44 +80,24 @@ const defaultShadowEvery = 100
 
 const defaultTTL = 64 // RFC 1700
 
-// complete checks the fields and fills in defaults. A driver is on an Exchange or on a MemoryHost.
+// complete checks the fields and fills in defaults.
 func (c *Config) complete() error {
 	bad := func(name string, value any) error {
 		return fmt.Errorf("offload: %s %v: %w", name, value, unix.EINVAL)
 	}
 	switch {
-	case c.Exchange != nil && (c.MemoryHost != nil || len(c.Links) > 0):
-		return bad("Exchange, and a MemoryHost or Links beside it:", "two hosts")
-	case c.Exchange != nil && len(c.Interfaces) == 0:
-		return bad("Exchange, and Interfaces of length", 0)
-	case c.Exchange == nil && c.MemoryHost == nil:
-		return bad("Exchange and MemoryHost", nil)
-	case c.Exchange == nil && len(c.Links) == 0:
-		return bad("MemoryHost, and Links of length", 0)
+	case c.Exchange == nil:
+		return bad("Exchange", nil)
+	case len(c.Interfaces) == 0:
+		return bad("Interfaces of length", 0)
 	case c.MTU != 0 && c.MTU < 68: // RFC 791
 		return bad("MTU", c.MTU)
-	case c.Sender != nil && c.MemoryHost != nil:
+	case c.Sender != nil && c.Exchange.config.MemoryHost != nil:
 		return bad("Sender, and a MemoryHost:", "no kernel")
 	case c.ShadowEvery < 0:
 		return bad("ShadowEvery", c.ShadowEvery)
 	case c.Gather < 0 || c.Gather > stack.QueueLimit:
 		return bad("Gather", c.Gather)
-	}
-	for i := range c.Links {
-		l := &c.Links[i]
-		if l.Link == nil {
-			return bad(fmt.Sprintf("Links[%d].Link", i), nil)
-		}
-		info := l.Link.Info()
-		if l.Index == 0 {
-			l.Index = info.Index
-		}
-		if l.MAC == nil {
-			l.MAC = &info.Addr
-		}
-		if info.Headroom < nic.MaxHeaders {
-			return bad(fmt.Sprintf("Links[%d]: headroom", i), info.Headroom)
-		}
 	}
 	if c.TTL == 0 {
 		c.TTL = defaultTTL

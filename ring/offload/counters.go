@@ -48,21 +48,19 @@ func (d *driver) Counters(dst []ring.Counter) []ring.Counter {
 	add("offload.path_changes", d.stats.PathChanges)
 	add("offload.flush_failures", d.stats.FlushFailures)
 	add("offload.release_failures", d.claims.Failures())
-	if d.config.Exchange != nil {
-		between := d.handoff.Stats()
-		add("handover.given", between.Given)
-		add("handover.taken", between.Taken)
-		add("handover.copied", u.Copied)
-		add("handover.full", between.Full)
-		add("handover.closed", between.Closed)
-		add("handover.no_socket", u.NoReceiver)
-		n := d.nics.Stats()
-		add("offload.retry_failures", n.RetryFailures)
-		add("offload.address_failures", n.AddressFailures)
-		add("offload.illegal_moves", n.IllegalMoves)
-		for _, c := range d.config.Exchange.nics.Counters(nil) {
-			add(c.Name, c.Value)
-		}
+	between := d.handoff.Stats()
+	add("handover.given", between.Given)
+	add("handover.taken", between.Taken)
+	add("handover.copied", u.Copied)
+	add("handover.full", between.Full)
+	add("handover.closed", between.Closed)
+	add("handover.no_socket", u.NoReceiver)
+	n := d.nics.Stats()
+	add("offload.retry_failures", n.RetryFailures)
+	add("offload.address_failures", n.AddressFailures)
+	add("offload.illegal_moves", n.IllegalMoves)
+	for _, c := range d.config.Exchange.nics.Counters(nil) {
+		add(c.Name, c.Value)
 	}
 	var own []link.Counter
 	for i := range d.links {

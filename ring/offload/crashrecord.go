@@ -12,7 +12,7 @@ import (
 // claimed, and makes the record of this ring's connections. Where that is not possible streams are carried all the same, and their paths say so.
 func (d *driver) openFlowRecord() *flowrecord.Record {
 	c := d.config.FlowRecord
-	if c == nil || d.config.MemoryHost != nil {
+	if c == nil || d.memoryHost != nil {
 		return nil
 	}
 	missing := func(err error) {

@@ -43,7 +43,10 @@
 // # Links without a kernel
 //
 // On memory links and in simulated worlds there is no kernel to have a shadow in. There a [MemoryHost] gives sockets their addresses and
-// ports, the stack answers ARP, ICMP and IGMP itself, and what a socket sends to its own host or group is looped inside the stack.
+// ports, the stack answers ARP, ICMP and IGMP itself, and what a socket sends to its own host or group is looped inside the stack. The links are
+// devices of its exchange, on which one ring is:
+//
+//	x, err := offload.NewExchange(offload.ExchangeConfig{MemoryHost: h, Open: nic.OpenLinks(h, map[string]link.Staged{"mem0": end})})
 //
 // # Sends
 //
@@ -99,7 +102,7 @@
 // meanwhile, and takes the links over at a turn. When one succeeds the flows are claimed again, and a second EventPath tells. An interface
 // that was deleted and made again counts as the same if it has the same name: memberships and SO_BINDTODEVICE are made again on it.
 //
-// On the links of a MemoryHost nothing is tried again.
+// Links that the caller made, as those of a MemoryHost are, cannot be made again: a lost one stays lost.
 //
 // # What Poll does not do
 //

@@ -10,7 +10,6 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/host"
 	"github.com/socketxtreme/socketxtreme/internal/ip"
 	"github.com/socketxtreme/socketxtreme/internal/sys"
-	"github.com/socketxtreme/socketxtreme/internal/wire"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
 	"github.com/socketxtreme/socketxtreme/ring/offload/shadow"
@@ -31,8 +30,8 @@ var (
 // the reason ring.no_steering, which SetConfig.OneRing prevents.
 func New(c Config) func(ring.DriverConfig) (ring.Driver, error) {
 	made := false
-	if c.MemoryHost != nil {
-		c.MemoryHost.streams = c.TCP != nil // from here on its sockets may be opened
+	if x := c.Exchange; x != nil && x.config.MemoryHost != nil {
+		x.config.MemoryHost.streams = c.TCP != nil // from here on its sockets may be opened
 	}
 	return func(dc ring.DriverConfig) (ring.Driver, error) {
 		if made {
@@ -57,19 +56,9 @@ func open(c Config, dc ring.DriverConfig) (*driver, error) {
 	if err := c.complete(); err != nil {
 		return nil, err
 	}
-	d := &driver{config: c, realClock: realClock, pool: dc.Pool, links: c.Links, clock: c.Clock, batch: make([]sys.EpollEvent, 64),
-		claims: steering.NewTable(), system: &processSystem, flushFailed: make([]bool, len(c.Links)), heldBack: make([]bool, len(c.Links)),
-		former: make([]formerCounts, len(c.Links)), others: &shadow.OtherSockets{},
+	d := &driver{config: c, realClock: realClock, pool: dc.Pool, clock: c.Clock, batch: make([]sys.EpollEvent, 64), claims: steering.NewTable(),
+		system: c.Exchange.config.System, memoryHost: c.Exchange.config.MemoryHost, others: &shadow.OtherSockets{},
 		linkState: map[string]string{}, icmp: icmpErrors{fd: -1}}
-	if c.Exchange != nil {
-		d.system = c.Exchange.config.System
-	}
-	nc := nic.Config{Pool: d.pool, Clock: d.clock, Wake: d.wakeOwner, Events: attachments{d}, Background: d.system.Background}
-	for i := range d.links {
-		l := &d.links[i]
-		l.tap = c.Record.Tap(l.Link, d.pool)
-		nc.Fixed = append(nc.Fixed, nic.Fixed{Link: l.Link, IfIndex: l.Index, VLAN: l.VLAN, Path: l.Path})
-	}
 	random := c.Random
 	if random == nil {
 		random = rand.Uint64
@@ -80,26 +69,19 @@ func open(c Config, dc ring.DriverConfig) (*driver, error) {
 		sc.SendViaKernel = d.isDeclined
 	}
 	sc.LoopViaKernel = d.needsKernel
-	if c.MemoryHost != nil {
-		sc.LocalHost, d.lowerTransport = c.MemoryHost.tables, c.MemoryHost
+	d.lowerTransport = d.system.Transport()
+	if d.memoryHost != nil {
+		sc.LocalHost = d.memoryHost.tables
 	} else {
-		d.lowerTransport = d.system.Transport()
 		d.mirror = newMirror(d.host())
 		sc.Host = d.mirror
 	}
-	for _, l := range c.Links {
-		info := l.Link.Info()
-		sc.Interfaces = append(sc.Interfaces, ip.Interface{Index: l.Index, MAC: wire.MAC(*l.MAC), Chosen: *l.MAC != info.Addr, VLAN: l.VLAN,
-			MTU: info.MTU, Checksum: l.Checksum})
+	if err := c.Exchange.enter(d); err != nil {
+		return nil, err
 	}
-	if c.Exchange != nil {
-		if err := c.Exchange.enter(d); err != nil {
-			return nil, err
-		}
-		uc.Directory, uc.Number = c.Exchange.directory, d.number
-		nc.Table, nc.Ring = c.Exchange.nics, d.number
-	}
-	d.nics = nic.New(nc)
+	uc.Directory, uc.Number = c.Exchange.directory, d.number
+	d.nics = nic.New(nic.Config{Table: c.Exchange.nics, Ring: d.number, Pool: d.pool, Clock: d.clock, Wake: d.wakeOwner, Events: attachments{d},
+		Background: d.system.Background})
 	// From here on leave undoes what was made. Close, which closes descriptors as well, does so once they are open.
 	var err error
 	if d.ip, err = ip.New(sc); err == nil {
@@ -119,17 +101,12 @@ func open(c Config, dc ring.DriverConfig) (*driver, error) {
 	if err := d.openDescriptors(); err != nil {
 		return nil, errors.Join(fmt.Errorf("offload: %w", err), d.leave())
 	}
-	if d.streams != nil {
-		if err := d.openICMPErrors(); err != nil {
-			return nil, errors.Join(fmt.Errorf("offload: %w", err), d.Close())
-		}
-	}
 	for _, i := range c.Interfaces {
 		if err := d.nics.Add(i); err != nil {
 			return nil, errors.Join(err, d.Close())
 		}
 	}
-	if c.Exchange != nil { // last: the mirror's goroutine calls Wake, and Close ends it
+	if d.mirror != nil { // last: the mirror's goroutine calls Wake, and Close ends it
 		d.unwatch = d.host().Watch(func(news host.Change) {
 			if d.sleeping.Load() && (news.Tables || d.awaits(news.Neighbours)) {
 				d.Wake()
@@ -234,16 +211,14 @@ func (d *driver) Close() error {
 	return errors.Join(err, d.closeDescriptors())
 }
 
-// leave closes the links, waits for jobs, and takes the driver out of its exchange, if it is on one.
+// leave closes the links, waits for jobs, and takes the driver out of its exchange.
 func (d *driver) leave() error {
 	err := d.nics.Close()
 	d.awaitTies()
 	for i := range d.links {
 		d.links[i].tap.Close()
 	}
-	if d.config.Exchange != nil {
-		d.config.Exchange.leave(d)
-	}
+	d.config.Exchange.leave(d)
 	return err
 }
 

@@ -309,21 +309,21 @@ func TestMulticastBetweenHosts(t *testing.T) {
 // A wildcard socket over two links receives from both, and answers by the one that the route says.
 func TestTwoLinks(t *testing.T) {
 	pools := [3]*buffers.DriverPool{newPool(t, layout), newPool(t, layout), newPool(t, layout)}
-	var ours [2]link.Link
+	ours := map[string]link.Staged{}
 	var sets [3]*ring.Set
 	var table host.Facts
 	for i := range 2 {
 		end, other, err := memory.Pair(pools[0], pools[1+i], memory.Config{Addrs: macs, Names: [2]string{fmt.Sprint("mem", i), "peer"}})
 		require.NoError(t, err)
-		ours[i] = end
+		ours[fmt.Sprint("mem", i)] = end
 		mine, peers := netip.MustParsePrefix(fmt.Sprintf("10.%d.0.1/24", i)), netip.MustParsePrefix(fmt.Sprintf("10.%d.0.2/24", i))
 		flags := uint32(unix.IFF_UP | unix.IFF_LOWER_UP | unix.IFF_MULTICAST)
 		f := offload.Facts(host.Link{Index: 10 + i, Name: fmt.Sprint("mem", i), Type: unix.ARPHRD_ETHER, MTU: 1500, Flags: flags}, mine)
 		table.Links, table.Addresses, table.Routes = append(table.Links, f.Links...), append(table.Addresses, f.Addresses...), append(table.Routes, f.Routes...)
 		f = offload.Facts(host.Link{Index: linkIndex, Name: "mem0", Type: unix.ARPHRD_ETHER, MTU: 1500, Flags: flags}, peers)
-		sets[1+i] = newSet(t, pools[1+i], f, offload.Link{Link: other, Index: linkIndex})
+		sets[1+i] = newSet(t, pools[1+i], f, map[string]link.Staged{"mem0": other})
 	}
-	sets[0] = newSet(t, pools[0], table, offload.Link{Link: ours[0], Index: 10}, offload.Link{Link: ours[1], Index: 11})
+	sets[0] = newSet(t, pools[0], table, ours)
 	server, err := sets[0].NewSocket(ring.KindDatagram, ring.IPv4, ring.Config{})
 	require.NoError(t, err)
 	require.NoError(t, server.Bind(netip.MustParseAddrPort("0.0.0.0:7000")))
@@ -359,11 +359,11 @@ func TestTwoLinks(t *testing.T) {
 	}
 }
 
-func newSet(t *testing.T, pool *buffers.DriverPool, f host.Facts, links ...offload.Link) *ring.Set {
+func newSet(t *testing.T, pool *buffers.DriverPool, f host.Facts, links map[string]link.Staged) *ring.Set {
 	ns, err := offload.NewMemoryHost(f, func() uint64 { return 4 })
 	require.NoError(t, err)
 	set, err := ring.NewSet(ring.SetConfig{Pool: pool, Kind: "offload", Transport: ns, OneRing: offload.OneRing,
-		Driver: offload.New(offload.Config{Links: links, MemoryHost: ns})})
+		Driver: offload.New(overLinks(t, ns, links))})
 	require.NoError(t, err)
 	_, err = set.NewRing()
 	require.NoError(t, err)

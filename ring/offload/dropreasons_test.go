@@ -57,9 +57,9 @@ func newDropWorld(t *testing.T, budget int, o *streams.Options) *dropWorld {
 	w.wire = b
 	w.host, err = offload.NewMemoryHost(facts(0, 1500), rand.Uint64)
 	require.NoError(t, err)
-	w.set, err = ring.NewSet(ring.SetConfig{Pool: w.ours, Kind: "offload", Transport: w.host, OneRing: offload.OneRing,
-		Driver: offload.New(offload.Config{Links: []offload.Link{{Link: a, Index: linkIndex}}, MemoryHost: w.host, TCP: o,
-			Drops: drops})})
+	oc := overLink(t, w.host, a)
+	oc.TCP, oc.Drops = o, drops
+	w.set, err = ring.NewSet(ring.SetConfig{Pool: w.ours, Kind: "offload", Transport: w.host, OneRing: offload.OneRing, Driver: offload.New(oc)})
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		require.NoError(t, w.set.Close())

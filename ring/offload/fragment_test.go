@@ -57,8 +57,9 @@ func TestFragments(t *testing.T) {
 		require.NoError(t, err)
 		ns, err := offload.NewMemoryHost(facts(0, mtu), rand.Uint64)
 		require.NoError(t, err)
-		set, err := ring.NewSet(ring.SetConfig{Pool: pool, Kind: "offload", Transport: ns, OneRing: offload.OneRing,
-			Driver: offload.New(offload.Config{Links: []offload.Link{{Link: ours, Index: linkIndex}}, MemoryHost: ns, Fragment: true})})
+		oc := overLink(t, ns, ours)
+		oc.Fragment = true
+		set, err := ring.NewSet(ring.SetConfig{Pool: pool, Kind: "offload", Transport: ns, OneRing: offload.OneRing, Driver: offload.New(oc)})
 		require.NoError(t, err)
 		s, err := set.NewSocket(ring.KindDatagram, ring.IPv4, ring.Config{})
 		require.NoError(t, err)

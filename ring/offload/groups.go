@@ -65,8 +65,8 @@ func (d *driver) groupsOf(e *entry, list []ring.Membership, joined []shadow.Grou
 // ChangeMembership joins or leaves a group in the kernel: with the socket's descriptor, or with a further one when that has no room. Not
 // for Poll.
 func (d *driver) ChangeMembership(s *ring.Socket, m ring.Membership, join bool) error {
-	if d.config.MemoryHost != nil {
-		return d.config.MemoryHost.SetMembership(s, m, join)
+	if d.memoryHost != nil {
+		return d.memoryHost.SetMembership(s, m, join)
 	}
 	return kernel.NameLimit(s, m, d.setMembership(s, m, join))
 }

@@ -37,8 +37,8 @@ func (d *driver) needsKernel(owner uint64, to wire.Addr, port uint16, iface int)
 			return true
 		}
 		e.groupFlows = append(e.groupFlows, f)
-		if x := d.config.Exchange; x != nil {
-			x.watcher.AddSend(d.keyOf(e), d.inode(e), f)
+		if w := d.config.Exchange.watcher; w != nil {
+			w.AddSend(d.keyOf(e), d.inode(e), f)
 		}
 	}
 	return d.kernelReceives(f) != nobody
@@ -66,8 +66,8 @@ func (d *driver) kernelReceives(f shadow.GroupFlow) receivers {
 
 // withdrawGroupFlows tells the watcher that a socket which is detached sends to no group any more.
 func (d *driver) withdrawGroupFlows(e *entry) {
-	if x := d.config.Exchange; x != nil && len(e.groupFlows) > 0 {
-		x.watcher.RemoveSends(d.keyOf(e))
+	if w := d.config.Exchange.watcher; w != nil && len(e.groupFlows) > 0 {
+		w.RemoveSends(d.keyOf(e))
 	}
 }
 
@@ -118,11 +118,10 @@ func (d *driver) sendReasons(e *entry) (list []ring.Reason) {
 		}
 	}
 	add(some, "sockets of the kernel on this host receive it")
-	switch x := d.config.Exchange; {
-	case x == nil:
-		add(unknown, "this ring does not look for sockets of the kernel that receive it")
-	case x.watcher.Why() != nil:
-		add(unknown, "whether sockets of the kernel receive it cannot be known: "+x.watcher.Why().Error())
+	switch w := d.config.Exchange.watcher; {
+	case w == nil: // without a kernel nothing is left to it
+	case w.Why() != nil:
+		add(unknown, "whether sockets of the kernel receive it cannot be known: "+w.Why().Error())
 	default:
 		add(unknown, "whether sockets of the kernel receive it is not known yet")
 	}

@@ -41,7 +41,7 @@ const (
 // paths of streams say so.
 func (d *driver) openICMPErrors() error {
 	x := &d.icmp
-	if d.config.MemoryHost != nil {
+	if d.memoryHost != nil {
 		return nil
 	}
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.IPPROTO_ICMP)

@@ -20,7 +20,7 @@ type attachments struct{ *driver }
 
 var _ nic.Events = attachments{}
 
-// AddInterface attaches a ring on an exchange to one more interface. The flows of its sockets that are on that interface
+// AddInterface attaches a ring to one more interface. The flows of its sockets that are on that interface
 // are claimed there too, groups that they joined on it while the kernel had them included. On an error the ring is as
 // it was. For the driver's owner, or anyone before the first Poll.
 func AddInterface(drv ring.Driver, i nic.Interface) error {
@@ -30,8 +30,6 @@ func AddInterface(drv ring.Driver, i nic.Interface) error {
 		return fmt.Errorf("offload: add interface: a driver of kind %q: %w", drv.Kind(), unix.EINVAL)
 	case d.closed:
 		return fmt.Errorf("offload: add interface: %w", ring.ErrClosed)
-	case d.config.Exchange == nil:
-		return fmt.Errorf("offload: add interface %q: the ring is on no exchange: %w", i.Name, unix.EINVAL)
 	}
 	if err := d.nics.Add(i); err != nil {
 		return err
@@ -60,7 +58,7 @@ func (d attachments) LinkAdded(place int, l *nic.Link) error {
 		if err := d.ip.AddInterface(in); err != nil {
 			return fmt.Errorf("offload: %s: %w", l.Link.Info().Name, err)
 		}
-		d.links = append(d.links, Link{})
+		d.links = append(d.links, placedLink{})
 		d.flushFailed, d.heldBack = append(d.flushFailed, false), append(d.heldBack, false)
 		d.former = append(d.former, formerCounts{})
 	} else if err := in.Validate(); err != nil { // AddInterface does it for a new place
@@ -133,12 +131,18 @@ func (d attachments) LinkRenumbered(place int, l *nic.Link) {
 
 // TargetAdded claims the flows of all sockets at an interface that was opened.
 func (d attachments) TargetAdded(at steering.Target) error {
+	if d.memoryHost != nil { // every frame of the wire comes
+		return nil
+	}
 	d.claims.AddTarget(at)
 	return d.claimAll(at)
 }
 
 // TargetRemoved releases the claims at an interface that is left.
 func (d attachments) TargetRemoved(at steering.Target) {
+	if d.memoryHost != nil {
+		return
+	}
 	_ = d.releaseAt(at) // counted
 	d.claims.RemoveTarget(at)
 }
@@ -155,6 +159,9 @@ func (d attachments) ClaimsChanged() {
 
 // Renumbered starts the job that makes memberships and device bindings again on an interface that was deleted and made again.
 func (d attachments) Renumbered(ifName string, old, now int) *nic.Job {
+	if d.memoryHost != nil { // its sockets are tied to nothing outside the stack
+		return nil
+	}
 	return d.rejoin(ifName, old, now)
 }
 

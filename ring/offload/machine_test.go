@@ -1,10 +1,12 @@
 package offload_test
 
 import (
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -19,6 +21,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link"
 	"github.com/socketxtreme/socketxtreme/ring/offload"
+	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
 	"github.com/socketxtreme/socketxtreme/ring/ringtest"
 	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 )
@@ -61,12 +64,29 @@ func newPool(t testing.TB, l buffers.Layout) *buffers.DriverPool {
 	return pool
 }
 
+// overLinks configures a driver on a memory host whose interfaces are links. Its exchange ends with the test.
+func overLinks(t testing.TB, h *offload.MemoryHost, links map[string]link.Staged) (c offload.Config) {
+	var err error
+	c.Exchange, err = offload.NewExchange(offload.ExchangeConfig{MemoryHost: h, Open: nic.OpenLinks(h, links)})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Exchange.Close()) })
+	for _, name := range slices.Sorted(maps.Keys(links)) {
+		c.Interfaces = append(c.Interfaces, nic.Interface{Name: name})
+	}
+	return c
+}
+
+// overLink is overLinks of one link, which is the interface that facts has.
+func overLink(t testing.TB, h *offload.MemoryHost, l link.Staged) offload.Config {
+	return overLinks(t, h, map[string]link.Staged{"mem0": l})
+}
+
 // side configures a set on one end of a memory link.
 func side(t testing.TB, end int, l link.Staged, mtu int, c *ring.SetConfig) *offload.MemoryHost {
 	ns, err := offload.NewMemoryHost(facts(end, mtu), rand.Uint64)
 	require.NoError(t, err)
 	c.Kind, c.Transport, c.OneRing = "offload", ns, offload.OneRing
-	c.Driver = offload.New(offload.Config{Links: []offload.Link{{Link: l, Index: linkIndex}}, MemoryHost: ns})
+	c.Driver = offload.New(overLink(t, ns, l))
 	return ns
 }
 

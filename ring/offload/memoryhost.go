@@ -3,6 +3,7 @@ package offload
 import (
 	"net/netip"
 	"slices"
+	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -11,18 +12,20 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/ip"
 	"github.com/socketxtreme/socketxtreme/internal/wire"
 	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
 	"github.com/socketxtreme/socketxtreme/ring/transport/stream"
 	"github.com/socketxtreme/socketxtreme/udp"
 )
 
-// MemoryHost is the addresses, routes and ports of a host without a kernel: the ring.Transport of a set whose links lead to other stacks
-// only. It serves one ring and belongs to its owner. Its sockets send and receive by the ring's driver.
+// MemoryHost is the addresses, routes and ports of a host without a kernel: that of an Exchange whose interfaces lead to other stacks only, and
+// the ring.Transport of the set. It serves one ring and belongs to its owner. Its sockets send and receive by the ring's driver.
 type MemoryHost struct {
 	tables  *ip.LocalHost
 	random  func() uint64
 	sockets map[ring.Conn]*memorySocket
 	next    ring.Conn
-	streams bool // its driver carries TCP
+	streams bool        // its driver carries TCP
+	hasRing atomic.Bool // a driver is on it
 }
 
 // memorySocket is a socket of a memory host.
@@ -35,10 +38,12 @@ type memorySocket struct {
 	stream    bool              // TCP: its ports are others than UDP's
 }
 
-var _ ring.Transport = (*MemoryHost)(nil)
+var (
+	_ ring.Transport = (*MemoryHost)(nil)
+	_ nic.Tables     = (*MemoryHost)(nil)
+)
 
-// NewMemoryHost makes a host from tables. Each interface needs an address and the routes of its subnet; the index of a link's interface is
-// its Link.Index. random chooses ports.
+// NewMemoryHost makes a host from tables. Each interface needs an address and the routes of its subnet. random chooses ports.
 func NewMemoryHost(f host.Facts, random func() uint64) (*MemoryHost, error) {
 	own, err := ip.NewLocalHost(f)
 	if err != nil {
@@ -46,6 +51,12 @@ func NewMemoryHost(f host.Facts, random func() uint64) (*MemoryHost, error) {
 	}
 	return &MemoryHost{tables: own, random: random, sockets: map[ring.Conn]*memorySocket{}}, nil
 }
+
+// Snapshot is the host's tables as they are now, Generation theirs.
+func (n *MemoryHost) Snapshot() *host.Snapshot { return n.tables.Snapshot() }
+
+// Generation is that of Snapshot.
+func (n *MemoryHost) Generation() uint64 { return n.tables.Generation() }
 
 // SetFacts gives the host other tables: an address went, a route came, the MTU changed.
 func (n *MemoryHost) SetFacts(f host.Facts) { n.tables.Set(f) }

@@ -2,6 +2,7 @@ package offload_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net/netip"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link/memory"
 	"github.com/socketxtreme/socketxtreme/ring/offload"
+	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
 )
 
 func TestWhatIsRefused(t *testing.T) {
@@ -31,14 +33,35 @@ func TestWhatIsRefused(t *testing.T) {
 
 	_, err = offload.New(offload.Config{})(ring.DriverConfig{})
 	require.ErrorContains(t, err, "pool")
+	good := overLinks(t, e.spaces[0], nil)
+	on := []nic.Interface{{Name: "mem0"}}
 	for name, c := range map[string]offload.Config{
-		"MemoryHost":  {},
-		"Links":       {MemoryHost: e.spaces[0]},
-		"Links[0]":    {Links: make([]offload.Link, 1), MemoryHost: e.spaces[0]},
-		"ShadowEvery": {Links: make([]offload.Link, 1), MemoryHost: e.spaces[0], ShadowEvery: -1},
-		"two":         {Links: make([]offload.Link, 1), MemoryHost: e.spaces[0], Exchange: &offload.Exchange{}},
+		"Exchange":    {},
+		"Interfaces":  {Exchange: good.Exchange},
+		"ShadowEvery": {Exchange: good.Exchange, Interfaces: on, ShadowEvery: -1},
 	} {
 		_, err := offload.New(c)(ring.DriverConfig{Pool: e.pools[0]})
+		require.ErrorIs(t, err, unix.EINVAL)
+		require.ErrorContains(t, err, name)
+	}
+	good.Interfaces = on
+	_, err = offload.New(good)(ring.DriverConfig{Pool: e.pools[0]})
+	require.ErrorIs(t, err, unix.EBUSY, "the host has a ring")
+	alone, err := offload.NewMemoryHost(facts(0, 1500), rand.Uint64)
+	require.NoError(t, err)
+	none := overLinks(t, alone, nil)
+	none.Interfaces = on
+	for range 2 { // the first leaves the host without a ring
+		_, err = offload.New(none)(ring.DriverConfig{Pool: e.pools[0]})
+		require.ErrorIs(t, err, unix.ENODEV, "no link was made for it")
+	}
+	open := nic.OpenLinks(alone, nil)
+	for name, c := range map[string]offload.ExchangeConfig{
+		"Host and MemoryHost are nil": {Open: open},
+		"Open":                        {MemoryHost: alone},
+		"a Host or a System beside":   {MemoryHost: alone, Open: open, System: &offload.System{}},
+	} {
+		_, err := offload.NewExchange(c)
 		require.ErrorIs(t, err, unix.EINVAL)
 		require.ErrorContains(t, err, name)
 	}

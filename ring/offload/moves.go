@@ -152,7 +152,7 @@ func (d *driver) forgetMoves(s *ring.Socket) {
 
 // scanMovesSoon has the ring look for connections that are to move, some time after the interfaces or routes have changed.
 func (d *driver) scanMovesSoon() {
-	if d.streams != nil && d.kernelPorts != nil && d.config.Exchange != nil && d.config.TCP.MoveAfter >= 0 {
+	if d.streams != nil && d.kernelPorts != nil && d.config.TCP.MoveAfter >= 0 {
 		d.moves.scanAt = d.now.Add(min(moveScan, d.moveAfter()))
 	}
 }

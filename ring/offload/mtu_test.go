@@ -25,8 +25,9 @@ func TestConfiguredMTU(t *testing.T) {
 			require.NoError(t, err)
 			ns, err := offload.NewMemoryHost(facts(0, 1500), rand.Uint64)
 			require.NoError(t, err)
-			set, err := ring.NewSet(ring.SetConfig{Pool: pool, Kind: "offload", Transport: ns, OneRing: offload.OneRing,
-				Driver: offload.New(offload.Config{Links: []offload.Link{{Link: ours, Index: linkIndex}}, MemoryHost: ns, Fragment: cut, MTU: c.mtu})})
+			oc := overLink(t, ns, ours)
+			oc.Fragment, oc.MTU = cut, c.mtu
+			set, err := ring.NewSet(ring.SetConfig{Pool: pool, Kind: "offload", Transport: ns, OneRing: offload.OneRing, Driver: offload.New(oc)})
 			require.NoError(t, err)
 			s, err := set.NewSocket(ring.KindDatagram, ring.IPv4, ring.Config{})
 			require.NoError(t, err)
@@ -58,7 +59,7 @@ func TestBadMTU(t *testing.T) {
 	require.NoError(t, err)
 	ns, err := offload.NewMemoryHost(facts(0, 1500), rand.Uint64)
 	require.NoError(t, err)
-	c := offload.Config{Links: []offload.Link{{Link: ours, Index: linkIndex}}, MemoryHost: ns}
+	c := overLink(t, ns, ours)
 	bad := c
 	bad.MTU = 67
 	_, err = offload.New(bad)(ring.DriverConfig{Pool: pool})

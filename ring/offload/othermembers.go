@@ -10,15 +10,15 @@ import (
 
 // publishMembers tells the exchange's watcher which groups a socket has joined, so that it looks for other members of them on this host.
 func (d *driver) publishMembers(e *entry) {
-	if x := d.config.Exchange; x != nil {
-		e.groups.Publish(x.watcher, d.keyOf(e), d.nics.CurrentIndex, d.joinedGroups(e))
+	if w := d.config.Exchange.watcher; w != nil {
+		e.groups.Publish(w, d.keyOf(e), d.nics.CurrentIndex, d.joinedGroups(e))
 	}
 }
 
 // publishMember is publishMembers for one group that was joined or left.
 func (d *driver) publishMember(e *entry, g shadow.Group) {
-	if x := d.config.Exchange; x != nil {
-		e.groups.PublishGroup(x.watcher, d.keyOf(e), d.nics.CurrentIndex, d.joinedGroups(e), g)
+	if w := d.config.Exchange.watcher; w != nil {
+		e.groups.PublishGroup(w, d.keyOf(e), d.nics.CurrentIndex, d.joinedGroups(e), g)
 	}
 }
 
@@ -47,18 +47,18 @@ var (
 
 // groupReasons are the reasons in a socket's path for groups with other members on this host.
 func (d *driver) groupReasons(e *entry) (list []ring.Reason) {
-	x := d.config.Exchange
-	if x == nil || !d.hasGroups(e) {
+	w := d.config.Exchange.watcher
+	if w == nil || !d.hasGroups(e) {
 		return nil
 	}
 	if d.sharesGroup(e) {
 		if ring.ConfigOf(e.s).RequireOffload {
 			list = append(list, keptGroup)
 		} else {
-			list = append(list, ring.Reason{Code: sharedGroup.Code, Text: sharedGroup.Text + x.watcher.Inexact()})
+			list = append(list, ring.Reason{Code: sharedGroup.Code, Text: sharedGroup.Text + w.Inexact()})
 		}
 	}
-	if err := x.watcher.Why(); err != nil {
+	if err := w.Why(); err != nil {
 		list = append(list, ring.Reason{Code: "mcast.unknown", Text: "whether other sockets of this host are members of its groups, and do not " +
 			"hear them, cannot be known: " + err.Error()})
 	}

@@ -94,7 +94,7 @@ func (d *driver) Path(s *ring.Socket) ring.Path {
 	switch {
 	case !e.inStack:
 		p.Lost = firstCode(e.reasons)
-	case carried == 0 && d.config.MemoryHost == nil: // a memory host has no kernel that would carry the socket
+	case carried == 0 && d.memoryHost == nil: // a memory host has no kernel that would carry the socket
 		if p.Lost = lost; lost == "" {
 			p.Lost = firstCode(e.reasons)
 		}

@@ -72,9 +72,9 @@ func newSleeper(t *testing.T, l *slow) *sleeper {
 	l.End, x.theirs = ours, theirs
 	ns, err := offload.NewMemoryHost(facts(0, 1500), rand.Uint64)
 	require.NoError(t, err)
-	set, err := ring.NewSet(ring.SetConfig{Pool: pool, Kind: "offload", Transport: ns, OneRing: offload.OneRing,
-		Driver: offload.New(offload.Config{Links: []offload.Link{{Link: l, Index: linkIndex}}, MemoryHost: ns,
-			Clock: func() clock.Time { return x.now }, Sleep: func(until clock.Time) { x.until = until }})})
+	oc := overLink(t, ns, l)
+	oc.Clock, oc.Sleep = func() clock.Time { return x.now }, func(until clock.Time) { x.until = until }
+	set, err := ring.NewSet(ring.SetConfig{Pool: pool, Kind: "offload", Transport: ns, OneRing: offload.OneRing, Driver: offload.New(oc)})
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		l.End.Send(l.held) // the kernel's socket would lose them with it
@@ -146,6 +146,8 @@ func TestSleepWhileTheInterfaceIsDown(t *testing.T) {
 	x := newSleeper(t, l)
 	x.send(4)
 	require.ErrorIs(t, x.s.Ring().Flush(), unix.ENETDOWN)
+	_, err := x.s.Ring().Poll(make([]ring.Completion, 8)) // which looks at the link that has failed
+	require.NoError(t, err)
 	for range 3 {
 		require.Equal(t, time.Second, x.sleep())
 	}

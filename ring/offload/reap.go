@@ -66,7 +66,7 @@ func (d *driver) Reap(k *ring.Sink) error {
 		d.udp.Loop()
 		d.deliver(k)
 	}
-	if d.config.Exchange != nil {
+	if d.memoryHost == nil { // else no other ring is on the exchange
 		d.pollHandoff(k)
 	}
 	// Shadows that left no room for frames are not read in the next turn, so that they cannot keep the links from being read. The links wait
@@ -225,7 +225,7 @@ func (d *driver) advance() {
 	if d.streams != nil {
 		d.streams.Expire(d.now)
 	}
-	if x := d.config.Exchange; x != nil && x.watcher.Version() != d.othersVersion {
+	if w := d.config.Exchange.watcher; w != nil && w.Version() != d.othersVersion {
 		d.reviewOtherSockets()
 	}
 	if d.now-d.checkedAt >= checkEvery || d.nics.NeedsCheck(d.now, d.ip.Generation()) {

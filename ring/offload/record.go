@@ -40,7 +40,7 @@ func (d *driver) sendFrames(i int, out []link.Out) (took int) {
 }
 
 // path is the link's, with the reason that its frames are captured.
-func (l *Link) path() link.Path {
+func (l *placedLink) path() link.Path {
 	p := l.Link.Path()
 	p.Reasons = append(p.Reasons[:len(p.Reasons):len(p.Reasons)], l.tap.Reasons()...)
 	return p

@@ -33,42 +33,32 @@ func OpenTCP(drv ring.Driver) error {
 	return d.startTCP()
 }
 
-// registerTCP makes the driver a receiver of TCP segments. A driver on an exchange has no transport for them until startTCP.
+// registerTCP makes the driver a receiver of TCP segments. It has no transport for them until startTCP, which is at once without a kernel:
+// nobody else answers there.
 func (d *driver) registerTCP() error {
-	if d.config.Exchange != nil {
-		return d.ip.Register(wire.ProtocolTCP, segments{d}, nil)
-	}
-	if err := d.openTCP(*d.config.TCP); err != nil {
+	if err := d.ip.Register(wire.ProtocolTCP, segments{d}, nil); err != nil || d.memoryHost == nil {
 		return err
 	}
-	return d.ip.Register(wire.ProtocolTCP, segments{d}, nil)
+	return d.startTCP()
 }
 
 // openTCP makes the transport of TCP, with what reserves its ports.
 func (d *driver) openTCP(o stream.Options) (err error) {
-	var below stream.Below = d.config.MemoryHost
-	if d.config.MemoryHost == nil {
+	var below stream.Below = d.memoryHost
+	if d.memoryHost == nil {
 		d.kernelPorts = NewKernelPorts(d.host())
 		below = d.kernelPorts
 	}
 	d.flowRecord = d.openFlowRecord()
 	d.streams, err = stream.New(stream.Config{Options: o, Host: d, Below: below, IP: d.ip, Clock: d.clock,
-		QueueLimit: stack.QueueLimit, Record: d.flowRecord, Transit: d.transit()})
+		QueueLimit: stack.QueueLimit, Record: d.flowRecord, Transit: d.config.Exchange.transit})
 	if err != nil {
 		return errors.Join(err, d.closeFlowRecord())
 	}
 	return nil
 }
 
-// transit is where connections wait that AcceptTo was offered; nil: the transport makes it.
-func (d *driver) transit() *stream.Transit {
-	if x := d.config.Exchange; x != nil {
-		return x.transit
-	}
-	return d.config.Transit
-}
-
-// startTCP is OpenTCP. A driver that is on no exchange carries TCP from the start.
+// startTCP is OpenTCP.
 func (d *driver) startTCP() error {
 	if d.streams != nil {
 		return nil
@@ -87,7 +77,7 @@ func (d *driver) startTCP() error {
 	return nil
 }
 
-// segments is the TCP of a driver on an exchange, as its network layer calls it.
+// segments is the TCP of a driver, as its network layer calls it.
 type segments struct{ *driver }
 
 var _ ip.Protocol = segments{}
@@ -156,17 +146,11 @@ func flowOf(local, remote wire.Addr, segment []byte) (f segmentFlow, ok bool) {
 }
 
 // inTransit is where connections wait that AcceptTo was offered.
-func (d *driver) inTransit() *stream.Transit {
-	if x := d.config.Exchange; x != nil {
-		return x.transit
-	}
-	return d.streams.Transit()
-}
+func (d *driver) inTransit() *stream.Transit { return d.config.Exchange.transit }
 
 // isAlone reports whether all segments that come in are for this ring.
 func (d *driver) isAlone() bool {
-	x := d.config.Exchange
-	return d.inTransit().Len() == 0 && (x == nil || x.tcpRings.Load() == 1<<d.number)
+	return d.inTransit().Len() == 0 && d.config.Exchange.tcpRings.Load() == 1<<d.number
 }
 
 // keep keeps a segment for a connection in transit, and returns InTransit; or the number of the ring that has adopted the connection just now.
@@ -188,13 +172,13 @@ func (d *driver) ringOf(f *segmentFlow) int {
 	if d.streams != nil && d.streams.Table().IsHere(f.local, f.remote) {
 		return d.number
 	}
-	x := d.config.Exchange
-	if x == nil {
-		if d.streams.Transit().Has(f.local, f.remote) {
+	if d.memoryHost != nil {
+		if d.inTransit().Has(f.local, f.remote) {
 			return tcp.InTransit
 		}
 		return d.number
 	}
+	x := d.config.Exchange
 	to := x.flows.Find(f.local, f.remote)
 	switch {
 	case to != 0:

@@ -12,8 +12,8 @@ import (
 // publishPort tells the exchange's watcher that a socket's port may be shared (SO_REUSEPORT, SO_REUSEADDR), so that it looks for other sockets
 // with it, or that it may not be shared any more.
 func (d *driver) publishPort(e *entry) {
-	x := d.config.Exchange
-	if x == nil {
+	w := d.config.Exchange.watcher
+	if w == nil {
 		return
 	}
 	o, at := ring.OptionsOf(e.s), e.s.LocalAddr()
@@ -22,12 +22,12 @@ func (d *driver) publishPort(e *entry) {
 		return
 	}
 	u := shadow.PortUse{Inode: d.inode(e), Local: at.Addr().As4(), Port: at.Port(), IfIndex: uint32(d.nics.CurrentIndex(e.s.Device())),
-		Broadcast: isBroadcast(x.config.Host.Snapshot(), at.Addr())}
+		Broadcast: isBroadcast(d.snapshot(), at.Addr())}
 	if u == e.publishedPort {
 		return
 	}
 	e.publishedPort = u
-	x.watcher.SetPort(d.keyOf(e), u)
+	w.SetPort(d.keyOf(e), u)
 }
 
 // isBroadcast reports whether an address is a broadcast address of an interface.

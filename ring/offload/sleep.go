@@ -39,7 +39,7 @@ func (d *driver) openDescriptors() (err error) {
 		fd  int
 		key uint32
 	}{{d.eventfd.FD(), eventfdKey}, {d.timer.FD(), timerKey}}
-	if d.config.MemoryHost == nil {
+	if d.memoryHost == nil {
 		if err := d.openShadows(); err != nil {
 			_ = d.closeDescriptors()
 			return err
@@ -239,9 +239,9 @@ func (d *driver) prepareSleep() (pending bool, err error) {
 	if d.streams != nil && d.streams.HasRequests() { // a goroutine that refused a connection may have looked before the announcement
 		pending = true
 	}
-	if x := d.config.Exchange; x != nil {
-		pending = pending || d.handoff.HasIncoming() || x.watcher.Version() != d.othersVersion || d.nics.HasEvents() ||
-			d.mirror != nil && d.nics.HasUncheckedTables(d.mirror.Snapshot().Generation())
+	pending = pending || d.nics.HasEvents() || d.mirror != nil && d.nics.HasUncheckedTables(d.mirror.Snapshot().Generation())
+	if d.memoryHost == nil { // else no other ring is on the exchange, and no other socket on the host
+		pending = pending || d.handoff.HasIncoming() || d.config.Exchange.watcher.Version() != d.othersVersion
 	}
 	if d.mirror != nil && d.hasUnseenTables() {
 		pending = true // it came after the tables were looked at, and nobody was told to wake us

@@ -12,6 +12,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/sys"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link"
+	"github.com/socketxtreme/socketxtreme/ring/link/record"
 	"github.com/socketxtreme/socketxtreme/ring/offload/flowrecord"
 	"github.com/socketxtreme/socketxtreme/ring/offload/handoff"
 	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
@@ -25,17 +26,18 @@ import (
 // driver is the ring.Driver of this package.
 type driver struct {
 	config           Config
+	memoryHost       *MemoryHost // takes the kernel's place; nil beside a kernel
 	pool             *buffers.DriverPool
 	ip               *ip.Stack
 	udp              *udp.Protocol
 	transport        *stack.Transport  // of the UDP sockets that the stack carries
 	streams          *stream.Transport // of its TCP sockets; nil: it carries none, or none yet
-	kernelPorts      *KernelPorts      // what keeps their ports; nil: a MemoryHost does
+	kernelPorts      *KernelPorts      // what keeps their ports; nil: memoryHost does
 	viaKernel        kernelStreams     // TCP sockets that the kernel carries
 	icmp             icmpErrors        // ICMP errors for the stack's TCP
 	flowRecord       *flowrecord.Record
-	unrecorded       ring.Reason // why there is none, where there should be one
-	links            []Link
+	unrecorded       ring.Reason  // why there is none, where there should be one
+	links            []placedLink // the flat list of package nic
 	clock            clock.Source
 	now              clock.Time // as read last; some turns old at most
 	turn             uint64
@@ -43,9 +45,9 @@ type driver struct {
 	inTurn           bool           // Reap is running
 	streamClaims     []*streamClaim // of TCP, by number - 1
 	freeStreamClaims []int32
-	moves            moves // connections that move into the kernel and back
-	shadowsTookAll   bool  // the shadows used all the room of the turn: the next turn reads the links alone
-	mirror           *mirror
+	moves            moves   // connections that move into the kernel and back
+	shadowsTookAll   bool    // the shadows used all the room of the turn: the next turn reads the links alone
+	mirror           *mirror // of the kernel's tables; nil without a kernel
 	system           *System
 	lowerTransport   ring.Transport // the sockets under the stack
 	unwatch          func()
@@ -75,7 +77,7 @@ type driver struct {
 	readingID       udp.ID                // socket whose shadow is being read, see isNotJoined
 	refuseNotJoined func(*ring.Meta) bool // isNotJoined
 
-	// What follows is for drivers on an exchange.
+	// What the driver has of its exchange.
 	nics          *nic.Attachments
 	changed       []int                // interfaces whose sockets are to receive PATH
 	linkState     map[string]string    // what was reported last of each interface (Config.LinkChanged)
@@ -122,6 +124,15 @@ type stats struct {
 	Gathered        uint64 // sends of several buffers, copied into one
 	PathChanges     uint64 // links that went, or came back
 	FlushFailures   uint64 // an interface was down or gone
+}
+
+// placedLink is the link at a place of the flat list.
+type placedLink struct {
+	Link     link.Link
+	Index    int // of the interface in the host's tables
+	VLAN     uint16
+	Checksum udp.Policy
+	tap      *record.Tap // records its frames; nil without Config.Record
 }
 
 // flight is a send on a link whose end is to be reported to its socket.

@@ -83,7 +83,7 @@ func (d *driver) streamPath(s *ring.Socket) ring.Path {
 			p.Reasons = append(p.Reasons, r)
 		}
 	}
-	if carried == 0 && d.config.MemoryHost == nil {
+	if carried == 0 && d.memoryHost == nil {
 		if p.Lost = lost; lost == "" {
 			p.Lost = "offload.unknown"
 		}

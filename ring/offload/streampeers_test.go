@@ -61,18 +61,17 @@ func quickTCP(peer bool) *streams.Options {
 }
 
 // streamSide configures a set with TCP on one end of a memory link.
-func streamSide(t testing.TB, end int, l link.Link, mtu int, o *streams.Options, c *ring.SetConfig, x ...*streams.Transit) {
+func streamSide(t testing.TB, end int, l link.Staged, mtu int, o *streams.Options, c *ring.SetConfig) *offload.Exchange {
 	f := facts(end, mtu)
 	f.Neighbours = append(f.Neighbours, host.Neighbour{Target: host.Target{Interface: linkIndex, Addr: blackHole}, MAC: wire.MAC(macs[1-end]),
 		State: 0x80})
 	h, err := offload.NewMemoryHost(f, rand.Uint64)
 	require.NoError(t, err)
 	c.Kind, c.Transport, c.OneRing = "offload", h, offload.OneRing
-	config := offload.Config{Links: []offload.Link{{Link: l, Index: linkIndex}}, MemoryHost: h, TCP: o}
-	if len(x) > 0 {
-		config.Transit = x[0]
-	}
+	config := overLink(t, h, l)
+	config.TCP = o
 	c.Driver = offload.New(config)
+	return config.Exchange
 }
 
 func newStreamPeers(t *testing.T, l link.Staged, deaf *deafPorts, pool *buffers.DriverPool, mtu int) *streamPeers {

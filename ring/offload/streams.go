@@ -115,7 +115,7 @@ type streamClaim struct {
 
 // Claim redirects a flow of TCP to the links.
 func (d *driver) Claim(local, remote netip.AddrPort, device int, exact bool) (int32, error) {
-	if d.config.MemoryHost != nil { // every frame of the wire comes
+	if d.memoryHost != nil { // every frame of the wire comes
 		return 0, nil
 	}
 	c := &streamClaim{exact: exact, flows: steering.SocketFlows{Protocol: link.TCP, Local: local, Remote: remote, IfIndex: device}}
@@ -220,9 +220,7 @@ func (d *driver) streamCounters(add func(name string, v uint64)) {
 	x := t.Stats()
 	add("tcp.connections", uint64(t.Len()))
 	add("tcp.via_kernel", d.viaKernel.attached)
-	if x := d.config.Exchange; x != nil {
-		add("tcp.unpassed", x.nics.Unpassed())
-	}
+	add("tcp.unpassed", d.config.Exchange.nics.Unpassed())
 	add("tcp.moved_to_kernel", d.moves.toKernel)
 	add("tcp.moved_to_stack", d.moves.toStack)
 	add("tcp.not_moved", d.moves.refusals)

@@ -85,8 +85,9 @@ func newSwarmMTU(t testing.TB, n int, o *streams.Options, mtu int) *swarm {
 	}
 	h, err := offload.NewMemoryHost(f, rand.Uint64)
 	w.NoError(err)
-	w.set, err = ring.NewSet(ring.SetConfig{Pool: w.pool, Kind: "offload", Transport: h, OneRing: offload.OneRing,
-		Driver: offload.New(offload.Config{Links: []offload.Link{{Link: near, Index: linkIndex}}, MemoryHost: h, TCP: o})})
+	oc := overLink(t, h, near)
+	oc.TCP = o
+	w.set, err = ring.NewSet(ring.SetConfig{Pool: w.pool, Kind: "offload", Transport: h, OneRing: offload.OneRing, Driver: offload.New(oc)})
 	w.NoError(err)
 	w.ring, err = w.set.NewRing()
 	w.NoError(err)

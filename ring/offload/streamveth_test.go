@@ -21,7 +21,6 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/offload"
 	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
 	"github.com/socketxtreme/socketxtreme/ring/ringtest"
-	streams "github.com/socketxtreme/socketxtreme/ring/transport/stream"
 	"github.com/socketxtreme/socketxtreme/udp"
 )
 
@@ -133,20 +132,19 @@ func (c kernelConn) Deafen(t *testing.T) {
 }
 
 // inspectIn and refuseIn are the suite's calls for connections in transit.
-func inspectIn(x *streams.Transit) func(int) (ring.Adopted, error) {
-	return func(number int) (ring.Adopted, error) { return x.Inspect(ring.Conn(number)) }
+func inspectIn(x *atomic.Pointer[offload.Exchange]) func(int) (ring.Adopted, error) {
+	return func(number int) (ring.Adopted, error) { return x.Load().Transit().Inspect(ring.Conn(number)) }
 }
 
-func refuseIn(x *streams.Transit) func(int) error {
-	return func(number int) error { return x.Refuse(ring.Conn(number)) }
+func refuseIn(x *atomic.Pointer[offload.Exchange]) func(int) error {
+	return func(number int) error { return x.Load().Transit().Refuse(ring.Conn(number)) }
 }
 
 // The stream half of the suite with our own TCP over AF_XDP, and the kernel's at the other end of a veth pair.
 func TestStreamContractOverVeth(t *testing.T) {
 	var x atomic.Pointer[offload.Exchange] // of the case that was opened last; those that look at it run alone
 	ringtest.Run(t, ringtest.Backend{Name: "offload", Caps: streamCaps, Streams: true, Has: []string{ringtest.KeepAlive, ringtest.AcceptAway},
-		Inspect: func(number int) (ring.Adopted, error) { return x.Load().Transit().Inspect(ring.Conn(number)) },
-		Refuse:  func(number int) error { return x.Load().Transit().Refuse(ring.Conn(number)) }, Sleeps: wakeUps,
+		Inspect: inspectIn(&x), Refuse: refuseIn(&x), Sleeps: wakeUps,
 		Open: func(t *testing.T, _ *buffers.DriverPool, sc *ring.SetConfig) ringtest.Peers {
 			c := newStreamCable(t, sc)
 			x.Store(c.exchange)

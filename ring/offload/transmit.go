@@ -246,7 +246,7 @@ func (d *driver) flushLinks() (err error) {
 	return err
 }
 
-// flushLink flushes link i. The loss of an interface is no error on an exchange: sockets go on through their shadows, and PATH and SENT report
+// flushLink flushes link i. The loss of an interface is no error beside a kernel: sockets go on through their shadows, and PATH and SENT report
 // it, while an error of Poll would end many programs.
 func (d *driver) flushLink(i int) error {
 	l := d.links[i].Link
@@ -255,7 +255,7 @@ func (d *driver) flushLink(i int) error {
 		d.flushFailed[i] = false
 		return nil
 	}
-	if d.config.Exchange != nil && errors.Is(e, unix.ENETDOWN) {
+	if d.mirror != nil && errors.Is(e, unix.ENETDOWN) {
 		d.holdBack(i)
 	}
 	if d.flushFailed[i] { // it was reported when it failed first
@@ -265,7 +265,7 @@ func (d *driver) flushLink(i int) error {
 	d.turn |= clockMask     // the next turn reads the clock
 	d.flushFailed[i] = true // counted once: an interface that is down stays so for many turns
 	d.stats.FlushFailures++
-	if d.config.Exchange != nil && isLoss(e) {
+	if d.mirror != nil && isLoss(e) {
 		return nil
 	}
 	return fmt.Errorf("offload: %s: %w", l.Info().Name, e)

@@ -98,7 +98,7 @@ func (d *driver) whyKernel(s *ring.Socket) ring.Reason {
 
 // acceptBeside starts or stops the accepting of the kernel's listener beside the stack's. Without a kernel there is none.
 func (d *driver) acceptBeside(s *ring.Socket, on bool) error {
-	if d.config.MemoryHost != nil {
+	if d.memoryHost != nil {
 		return nil
 	}
 	if d.table.of(s) == nil {

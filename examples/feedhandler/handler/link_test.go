@@ -12,8 +12,10 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/host"
 	"github.com/socketxtreme/socketxtreme/internal/sys"
 	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/link"
 	"github.com/socketxtreme/socketxtreme/ring/link/memory"
 	"github.com/socketxtreme/socketxtreme/ring/offload"
+	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
 )
 
 // wired is one end of a memory link with a ring on it.
@@ -22,8 +24,11 @@ func wired(t *testing.T, pool *buffers.DriverPool, end *memory.End, addr string,
 		Flags: unix.IFF_UP | unix.IFF_LOWER_UP | unix.IFF_BROADCAST | unix.IFF_MULTICAST}
 	ns, err := offload.NewMemoryHost(offload.Facts(l, netip.MustParsePrefix(addr)), func() uint64 { return 4 })
 	require.NoError(t, err)
+	x, err := offload.NewExchange(offload.ExchangeConfig{MemoryHost: ns, Open: nic.OpenLinks(ns, map[string]link.Staged{"mem0": end})})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, x.Close()) })
 	set, err := ring.NewSet(ring.SetConfig{Pool: pool, Kind: "offload", Transport: ns, OneRing: offload.OneRing,
-		Driver: offload.New(offload.Config{Links: []offload.Link{{Link: end, Index: 1}}, MemoryHost: ns})})
+		Driver: offload.New(offload.Config{Exchange: x, Interfaces: []nic.Interface{{Name: "mem0"}}})})
 	require.NoError(t, err)
 	return set
 }

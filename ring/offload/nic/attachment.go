@@ -24,7 +24,6 @@ type Attachments struct {
 	list    []*attachment
 	bonds   []*bond
 	links   []Link      // the flat list
-	fixed   []fixedLink // at its first places
 	unused  []int       // places in it: those of attachments that have left
 	aliases map[int]int // interfaces that were made again: number then, number now
 	stats   Stats

@@ -21,7 +21,6 @@ type Config struct {
 	Clock  clock.Source
 	Wake   func() // wakes the ring if it sleeps; any goroutine
 	Events Events
-	Fixed  []Fixed // links that the caller has made; with these alone there may be no Table
 	// Background runs jobs; nil: on goroutines.
 	Background Background
 }
@@ -35,10 +34,6 @@ func New(c Config) *Attachments {
 	if c.Table != nil {
 		a.version = c.Table.version.Load()
 		a.generation = c.Table.config.Host.Generation() // what is attached is as it is then, or later
-	}
-	for place, f := range c.Fixed {
-		a.fixed = append(a.fixed, fixedLink{Fixed: f})
-		a.links = append(a.links, Link{Link: f.Link, IfIndex: f.IfIndex, VLAN: f.VLAN, Base: place})
 	}
 	return a
 }
@@ -123,7 +118,7 @@ func (a *Attachments) newAttachment(i Interface, b *bond) (*attachment, error) {
 // Close removes all attachments. It waits for their jobs and closes devices: not for Poll.
 func (a *Attachments) Close() error {
 	a.bonds = nil
-	return errors.Join(a.removeFrom(0), a.closeFixed())
+	return a.removeFrom(0)
 }
 
 // removeFrom removes the attachments from index from of the list on, and closes what they had. It waits for jobs: not for Poll.
@@ -204,11 +199,7 @@ func (a *Attachments) Due() clock.Time {
 // waits for nothing. In the end it notifies the driver of all paths that have changed.
 func (a *Attachments) Check(now clock.Time) {
 	a.now = now
-	changed := a.checkFixed()
-	if a.table != nil { // else the ring has fixed links alone
-		changed = a.checkInterfaces() || changed
-	}
-	if changed {
+	if a.table != nil && a.checkInterfaces() { // the zero value has nothing to look at
 		a.notifyPaths()
 	}
 }
@@ -230,12 +221,6 @@ func (a *Attachments) checkInterfaces() (changed bool) {
 // notifyPaths tells the driver the interfaces whose sockets have another path now.
 func (a *Attachments) notifyPaths() {
 	var list []int
-	for i := range a.fixed {
-		if f := &a.fixed[i]; f.changed {
-			f.changed = false
-			list = append(list, f.IfIndex)
-		}
-	}
 	for _, p := range a.list {
 		if p.changed {
 			p.changed = false

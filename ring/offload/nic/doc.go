@@ -9,7 +9,7 @@
 // come and go, interfaces that were made again, and paths that have changed. They come from within Add, Check and Close, on the ring's
 // goroutine.
 //
-// A link that the caller made is one of the list too ([Fixed]): it is checked and closed as the others, and not opened again.
+// A link that the caller made is the queue of a device too ([OpenLinks]): it is checked and closed as the others, and not opened again.
 //
 // Check is for Poll and waits for nothing: what may wait for the lock of the kernel's configuration (opening and closing devices and queues) is
 // done by a [Job] on another goroutine, whose result a later Check applies.

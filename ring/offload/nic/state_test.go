@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
 	"github.com/socketxtreme/socketxtreme/internal/host"
 	"github.com/socketxtreme/socketxtreme/ring/link"
-	"github.com/socketxtreme/socketxtreme/ring/offload/steering"
 )
 
 // Every move of the table happens in one of these lives of an attachment, and no other move.
@@ -321,25 +321,44 @@ func TestRefusedTarget(t *testing.T) {
 	r.close()
 }
 
-// A link that the caller made is listed and closed as the others; when it is lost the driver is told, and it is not opened again.
-func TestFixedLink(t *testing.T) {
+// A link that the caller made is listed as the others; when it is lost it is closed, and not opened again.
+func TestLinkOfTheCaller(t *testing.T) {
 	w := newWorld(t)
-	d := &fakeDevice{w: w, info: link.Info{Name: "mem0", Index: 9}}
-	w.links++
-	r := &fakeRing{w: w, down: map[int]bool{}, links: []*Link{{}}}
-	r.a = New(Config{Events: r, Fixed: []Fixed{{Link: &fakeLink{d: d, info: d.info}, IfIndex: 9, VLAN: 5}}})
-	require.True(t, r.a.Has(9))
-	require.False(t, r.a.Serves(steering.Target{VLAN: 5}, 9), "nothing is claimed there")
-	require.False(t, r.a.NeedsCheck(0, 1), "the driver checks it now and then")
-	for _, lost := range []bool{false, true, true, false} {
-		before, was := r.told, r.down[0]
-		d.lost = lost
-		r.check()
-		require.Equal(t, lost, r.down[0])
-		require.Equal(t, lost != was, r.told > before)
-		require.Equal(t, lost, r.a.Statuses()[0].Why.Code == "link.detached")
+	d := &fakeDevice{w: w, info: link.Info{Name: "mem0", MTU: 1500, Headroom: 128}}
+	made := func() func(string, Patience) (Device, error) {
+		w.links++
+		return OpenLinks(w.host, map[string]link.Staged{"e0": &fakeLink{d: d, info: d.info}, "nosuchif": nil})
 	}
-	require.NoError(t, r.a.Close())
+	w.table = NewTable(TableConfig{Host: w.host, Open: made()})
+	r := w.ring(1)
+	require.ErrorIs(t, r.a.Add(Interface{Name: "e1"}), unix.ENODEV)
+	require.ErrorIs(t, r.a.Add(Interface{Name: "nosuchif"}), unix.ENODEV)
+	require.NoError(t, r.a.Add(Interface{Name: "e0"}))
+	require.True(t, r.a.Has(e0))
+	r.check()
+	require.Equal(t, 1, r.carrying())
+	require.Zero(t, r.told)
+	w.mu.Lock()
+	d.lost = true
+	w.mu.Unlock()
+	r.check()
+	require.Zero(t, r.carrying())
+	require.Equal(t, 1, r.told)
+	require.Equal(t, "link.detached", r.a.Statuses()[0].Why.Code)
+	for end := time.Now().Add(10 * time.Second); r.a.Stats().RetryFailures < 2; r.check() {
+		require.True(t, time.Now().Before(end))
+		time.Sleep(time.Millisecond)
+	}
+	require.Contains(t, r.a.Statuses()[0].Why.Text, "is not made again")
+	require.Zero(t, w.links)
+	r.close()
+
+	w.table = NewTable(TableConfig{Host: w.host, Open: made()})
+	r = w.ring(1)
+	require.NoError(t, r.a.Add(Interface{Name: "e0", Queues: []int{}}))
+	require.Equal(t, 1, w.links)
+	r.close()
+	require.Zero(t, w.links, "closed with its device")
 }
 
 // A ring without attachments has nothing to look at.

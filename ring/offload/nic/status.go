@@ -23,9 +23,8 @@ type Status struct {
 	Unlisted link.Reason
 }
 
-// Statuses lists the ring's fixed links and attachments.
-func (a *Attachments) Statuses() []Status {
-	list := a.fixedStatuses()
+// Statuses lists the ring's attachments.
+func (a *Attachments) Statuses() (list []Status) {
 	for _, p := range a.list {
 		if p.isLeaving() {
 			continue
@@ -95,8 +94,7 @@ func (a *Attachments) Serves(t steering.Target, ifIndex int) bool {
 
 // Has reports whether an interface is one of the ring's.
 func (a *Attachments) Has(ifIndex int) bool {
-	return slices.ContainsFunc(a.fixed, func(f fixedLink) bool { return f.IfIndex == ifIndex }) ||
-		slices.ContainsFunc(a.list, func(p *attachment) bool { return p.ifIndex == ifIndex })
+	return slices.ContainsFunc(a.list, func(p *attachment) bool { return p.ifIndex == ifIndex })
 }
 
 // Sends reports whether the ring can send by the interface of a claim target: it has a queue there, or the interface is lost for now.

@@ -12,8 +12,10 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/host"
 	"github.com/socketxtreme/socketxtreme/internal/sys"
 	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/link"
 	"github.com/socketxtreme/socketxtreme/ring/link/memory"
 	"github.com/socketxtreme/socketxtreme/ring/offload"
+	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
 	"github.com/socketxtreme/socketxtreme/ring/transport/stack"
 )
 
@@ -42,16 +44,21 @@ func newEnds(t *testing.T) (ends [2]end) {
 	macs := [2][6]byte{{2, 0, 0, 0, 0, 1}, {2, 0, 0, 0, 0, 2}}
 	a, b, err := memory.Pair(pools[0], pools[1], memory.Config{Addrs: macs, Names: [2]string{"mem0", "mem0"}})
 	require.NoError(t, err)
-	for i, link := range []*memory.End{a, b} {
+	for i, l := range []*memory.End{a, b} {
 		facts := offload.Facts(host.Link{Index: 1, Name: "mem0", Type: unix.ARPHRD_ETHER, MAC: macs[i], MTU: 1500,
 			Flags: unix.IFF_UP | unix.IFF_LOWER_UP | unix.IFF_BROADCAST | unix.IFF_MULTICAST},
 			netip.MustParsePrefix([]string{"10.0.0.1/24", "10.0.0.2/24"}[i]))
 		space, err := offload.NewMemoryHost(facts, func() uint64 { return 4 })
 		require.NoError(t, err)
-		set, err := ring.NewSet(ring.SetConfig{Pool: pools[i], Kind: "offload", Transport: space, OneRing: offload.OneRing,
-			Driver: offload.New(offload.Config{Links: []offload.Link{{Link: link, Index: 1}}, MemoryHost: space})})
+		x, err := offload.NewExchange(offload.ExchangeConfig{MemoryHost: space, Open: nic.OpenLinks(space, map[string]link.Staged{"mem0": l})})
 		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, set.Close()) })
+		set, err := ring.NewSet(ring.SetConfig{Pool: pools[i], Kind: "offload", Transport: space, OneRing: offload.OneRing,
+			Driver: offload.New(offload.Config{Exchange: x, Interfaces: []nic.Interface{{Name: "mem0"}}})})
+		require.NoError(t, err)
+		t.Cleanup(func() {
+			require.NoError(t, set.Close())
+			require.NoError(t, x.Close())
+		})
 		ends[i] = end{t, set, space, pools[i]}
 	}
 	return ends

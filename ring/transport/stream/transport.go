@@ -182,9 +182,6 @@ func New(c Config) (*Transport, error) {
 	return t, nil
 }
 
-// Transit is where connections wait that AcceptTo was offered. Any goroutine.
-func (t *Transport) Transit() *Transit { return t.transit }
-
 // Table is the protocol engine, for looking at. Stats are the counts beside its own.
 func (t *Transport) Table() *tcp.Table { return t.table }
 func (t *Transport) Stats() Stats      { return t.stats }
