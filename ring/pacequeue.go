@@ -16,7 +16,7 @@ func (q *paceQueue) set(sh *shaper, at clock.Time) {
 	q.fix(sh.heapIndex - 1)
 }
 
-// remove takes it out, if it is in.
+// remove takes a shaper out of the queue, if it is in it; nil is none.
 func (q *paceQueue) remove(sh *shaper) {
 	if sh == nil || sh.heapIndex == 0 {
 		return
@@ -27,19 +27,20 @@ func (q *paceQueue) remove(sh *shaper) {
 	(*q)[last] = nil
 	*q = (*q)[:last]
 	if i < last {
-		q.insert(i, moved)
+		q.place(i, moved)
 		q.fix(i)
 	}
 }
 
-func (q paceQueue) insert(i int, sh *shaper) {
+// place puts a shaper at index i, and notes that as heapIndex: i+1, because 0 is that of a shaper that is not in the heap.
+func (q paceQueue) place(i int, sh *shaper) {
 	q[i] = sh
 	sh.heapIndex = i + 1
 }
 
 func (q paceQueue) before(i, j int) bool { return q[i].due < q[j].due }
 
-// fix moves what stands at i to where it belongs.
+// fix restores the order of the heap after the shaper at index i has got another time.
 func (q paceQueue) fix(i int) {
 	for i > 0 && q.before(i, (i-1)/2) {
 		q.swap(i, (i-1)/2)
@@ -62,6 +63,6 @@ func (q paceQueue) fix(i int) {
 
 func (q paceQueue) swap(i, j int) {
 	a, b := q[i], q[j]
-	q.insert(i, b)
-	q.insert(j, a)
+	q.place(i, b)
+	q.place(j, a)
 }

@@ -1,6 +1,7 @@
 package simnet
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"time"
@@ -25,18 +26,26 @@ type HostConfig struct {
 	poller func(poller) poller
 }
 
+// checkAddrs returns an error unless there are addresses of interfaces, each of IPv4 with its subnet.
+func checkAddrs(list []netip.Prefix) error {
+	if len(list) == 0 {
+		return errors.New("no address in Addrs")
+	}
+	for _, a := range list {
+		if !a.IsValid() || !a.Addr().Is4() || a.Addr() == a.Masked().Addr() || a.Addr().IsMulticast() {
+			return fmt.Errorf("address %v in Addrs: want an IPv4 address with its subnet, such as 10.0.0.1/24", a)
+		}
+	}
+	return nil
+}
+
 // complete checks the fields and sets those that are zero to their defaults.
 func (c *HostConfig) complete(name string) error {
 	bad := func(field, what string, args ...any) error {
 		return fmt.Errorf("simnet: host %s: %s %s", name, field, fmt.Sprintf(what, args...))
 	}
-	if len(c.Addrs) == 0 {
-		return bad("Addrs", "is empty")
-	}
-	for _, a := range c.Addrs {
-		if !a.IsValid() || !a.Addr().Is4() || a.Addr() == a.Masked().Addr() || a.Addr().IsMulticast() {
-			return bad("Addrs", "has %v, want an IPv4 address with its subnet, such as 10.0.0.1/24", a)
-		}
+	if err := checkAddrs(c.Addrs); err != nil {
+		return fmt.Errorf("simnet: host %s: %w", name, err)
 	}
 	if c.MTU == 0 {
 		c.MTU = 1500

@@ -39,13 +39,8 @@ type KernelConfig struct {
 
 // complete checks the fields and sets those that are zero to their defaults.
 func (c *KernelConfig) complete(name string) error {
-	if len(c.Addrs) == 0 {
-		return fmt.Errorf("simnet: kernel %s: Addrs is empty", name)
-	}
-	for _, a := range c.Addrs {
-		if !a.IsValid() || !a.Addr().Is4() || a.Addr() == a.Masked().Addr() || a.Addr().IsMulticast() {
-			return fmt.Errorf("simnet: kernel %s: Addrs has %v, want an IPv4 address with its subnet, such as 10.0.0.1/24", name, a)
-		}
+	if err := checkAddrs(c.Addrs); err != nil {
+		return fmt.Errorf("simnet: kernel %s: %w", name, err)
 	}
 	for _, x := range []*int{&c.MTU, &c.Queues, &c.QueueLen} {
 		if *x < 0 {

@@ -1,10 +1,8 @@
 package simnet
 
 import (
-	"errors"
 	"net/netip"
 	"slices"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -12,8 +10,6 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/host"
 	"github.com/socketxtreme/socketxtreme/internal/wire"
 )
-
-func errnoAs(err error, e *syscall.Errno) bool { return errors.As(err, e) }
 
 // neighbour is an entry of the kernel's table (linux/net/core/neighbour.c).
 //

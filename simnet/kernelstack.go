@@ -1,6 +1,7 @@
 package simnet
 
 import (
+	"errors"
 	"net/netip"
 	"slices"
 	"syscall"
@@ -118,7 +119,7 @@ func (k *Kernel) send(s *ksocket, data []byte, to netip.AddrPort) syscall.Errno 
 	w, err := k.snapshot.Route(q)
 	if err != nil {
 		var e syscall.Errno
-		if errnoAs(err, &e) {
+		if errors.As(err, &e) {
 			return e
 		}
 		return unix.ENETUNREACH

@@ -245,13 +245,13 @@ func TestArguments(t *testing.T) {
 	w := p.World
 	addr := []netip.Prefix{netip.MustParsePrefix("10.0.0.9/24")}
 	for want, c := range map[string]HostConfig{
-		"Addrs is empty":        {},
-		"Addrs has 10.0.0.0/24": {Addrs: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24")}},
-		"Addrs has fd00::1/64":  {Addrs: []netip.Prefix{netip.MustParsePrefix("fd00::1/64")}},
-		"MTU is 67":             {Addrs: addr, MTU: 67},
-		"Slots is -1":           {Addrs: addr, Slots: -1},
-		"Latency is -1ns":       {Addrs: addr, Latency: -1},
-		"Batch is -1":           {Addrs: addr, Batch: -1},
+		"no address in Addrs":          {},
+		"address 10.0.0.0/24 in Addrs": {Addrs: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24")}},
+		"address fd00::1/64 in Addrs":  {Addrs: []netip.Prefix{netip.MustParsePrefix("fd00::1/64")}},
+		"MTU is 67":                    {Addrs: addr, MTU: 67},
+		"Slots is -1":                  {Addrs: addr, Slots: -1},
+		"Latency is -1ns":              {Addrs: addr, Latency: -1},
+		"Batch is -1":                  {Addrs: addr, Batch: -1},
 	} {
 		_, err := w.Host("x", c)
 		p.ErrorContains(err, want)

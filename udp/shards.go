@@ -28,17 +28,18 @@ func newShards(seeds [2]uint64) (s shards) {
 	return s
 }
 
-// shardOf is the index of the table that has a group's entries.
-func (s *shards) shardOf(place uint64) uint64 {
+// shardOf is the index of the table that has the entries of a group on an interface, which together are the first word of their keys.
+func (s *shards) shardOf(group uint64) uint64 {
 	const odd = 0x9e3779b97f4a7c15
-	return (place ^ s.seed) * odd >> 58
+	return (group ^ s.seed) * odd >> 58
 }
 
-func (s *shards) find(place, b uint64) int32 { return s.list[s.shardOf(place)].find(place, b) }
+// find is the value of a key, whose second word is b; none for a missing one.
+func (s *shards) find(group, b uint64) int32 { return s.list[s.shardOf(group)].find(group, b) }
 
 // write is the table of a group, for a change: a copy if a snapshot reads it.
-func (s *shards) write(place uint64) *flows {
-	i := s.shardOf(place)
+func (s *shards) write(group uint64) *flows {
+	i := s.shardOf(group)
 	f := &s.list[i]
 	if s.shared&(1<<i) != 0 {
 		*f = f.clone()
@@ -47,5 +48,5 @@ func (s *shards) write(place uint64) *flows {
 	return f
 }
 
-func (s *shards) set(place, b uint64, value int32) { s.write(place).set(place, b, value) }
-func (s *shards) remove(place, b uint64)           { s.write(place).remove(place, b) }
+func (s *shards) set(group, b uint64, value int32) { s.write(group).set(group, b, value) }
+func (s *shards) remove(group, b uint64)           { s.write(group).remove(group, b) }

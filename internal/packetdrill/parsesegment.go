@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// packet reads a segment or an ICMP error after < or >.
+// packet reads a segment or an ICMP error, behind < or >, into st.
 func (p *parser) packet(st *Statement) error {
 	if p.accept("icmp") {
 		return p.icmp(st, false)
@@ -38,10 +38,7 @@ func (p *parser) packet(st *Statement) error {
 		case p.accept("<"):
 			return p.options(st.Inbound, s)
 		default:
-			if s.HasAck != (s.Flags&ACK != 0) && st.Inbound {
-				return p.errorf("a segment has the flag . exactly if it has ack")
-			}
-			return nil
+			return p.checkAck(st.Inbound, s)
 		}
 		if err != nil {
 			return err
@@ -149,7 +146,13 @@ func (p *parser) options(inbound bool, s *Segment) error {
 		}
 		s.Options = append(s.Options, o)
 	}
-	if s.HasAck != (s.Flags&ACK != 0) && inbound {
+	return p.checkAck(inbound, s)
+}
+
+// checkAck refuses an arriving segment with ack and without the flag for it, or the other way round. One that is expected to leave may have the
+// flag alone: then the number is not compared.
+func (p *parser) checkAck(inbound bool, s *Segment) error {
+	if inbound && s.HasAck != (s.Flags&ACK != 0) {
 		return p.errorf("a segment has the flag . exactly if it has ack")
 	}
 	return nil

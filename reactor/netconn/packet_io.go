@@ -169,7 +169,7 @@ func (p *PacketConn) WriteToUDPAddrPort(b []byte, to netip.AddrPort) (int, error
 
 // write queues one datagram; call is the system call that it stands for, for errors.
 func (p *PacketConn) write(b []byte, to netip.AddrPort, call string) (int, error) {
-	wake, err := p.writeLocked(b, to, call)
+	wake, err := p.enqueue(b, to, call)
 	if wake {
 		p.loop.call(p)
 	}
@@ -179,8 +179,8 @@ func (p *PacketConn) write(b []byte, to netip.AddrPort, call string) (int, error
 	return len(b), nil
 }
 
-// writeLocked is write with mu held: it waits until there is room; wake says that the socket must be put on the loop's list, to send.
-func (p *PacketConn) writeLocked(b []byte, to netip.AddrPort, call string) (wake bool, err error) {
+// enqueue waits until the queue has room, and copies the datagram into it. wake: the caller must put the socket on the loop's list, without mu.
+func (p *PacketConn) enqueue(b []byte, to netip.AddrPort, call string) (wake bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for {

@@ -54,7 +54,7 @@ func (d *driver) updateClaims(e *entry) {
 	w := d.wantedFlows(e)
 	added, refused := d.claims.Set(&e.claims, d.claims.Claims(&w, d.nics))
 	if added {
-		d.shadows.Claimed()
+		d.shadows.HoldLinks()
 	}
 	for _, err := range refused {
 		e.notClaimed(err)
@@ -93,7 +93,7 @@ func (d *driver) updateGroupClaims(e *entry, left, joined []shadow.Group) {
 				e.notClaimed(err)
 				continue
 			}
-			d.shadows.Claimed()
+			d.shadows.HoldLinks()
 		}
 	}
 }

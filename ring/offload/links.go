@@ -35,8 +35,8 @@ func AddInterface(drv ring.Driver, i nic.Interface) error {
 		return err
 	}
 	d.shadows.LookSoon()
-	d.shadows.Claimed() // what the kernel had of the flows is older
-	d.turn |= clockMask // the next turn reads the clock, and looks whether to check the attachments
+	d.shadows.HoldLinks() // until what the shadows have of the flows is read: it is older
+	d.turn |= clockMask   // the next turn reads the clock, and looks whether to check the attachments
 	return nil
 }
 
@@ -80,7 +80,7 @@ func (d attachments) LinkAdded(place int, l *nic.Link) error {
 			return fmt.Errorf("offload: epoll_ctl: %w", e)
 		}
 	}
-	d.shadows.Claimed() // what the kernel had of the flows is older
+	d.shadows.HoldLinks() // until what the shadows have of the flows is read: it is older
 	return nil
 }
 

@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"github.com/socketxtreme/socketxtreme/examples/resp/resp"
-	"github.com/socketxtreme/socketxtreme/examples/resp/store"
 )
 
 // expiry is a time as a client says it: EX and PX count from now in seconds and milliseconds, EXAT and PXAT from 1970.
@@ -134,13 +133,19 @@ func (c *Session) parseExpireOptions(words [][]byte) (o expireOptions, ok bool) 
 	return o, true
 }
 
-func (c *Session) ttl(args [][]byte)         { c.tell(args[1], true, 1000) }
-func (c *Session) pttl(args [][]byte)        { c.tell(args[1], true, 1) }
-func (c *Session) expiretime(args [][]byte)  { c.tell(args[1], false, 1000) }
-func (c *Session) pexpiretime(args [][]byte) { c.tell(args[1], false, 1) }
+// The units of replies, in milliseconds.
+const millisecond, second = 1, 1000
 
-// tell replies when a key expires, in time from now or since 1970: -2 when there is no key, -1 when it does not expire.
-func (c *Session) tell(key []byte, left bool, unit int64) {
+func (c *Session) ttl(args [][]byte)         { c.replyExpiry(args[1], c.server.clock.Now(), second) }
+func (c *Session) pttl(args [][]byte)        { c.replyExpiry(args[1], c.server.clock.Now(), millisecond) }
+func (c *Session) expiretime(args [][]byte)  { c.replyExpiry(args[1], since1970, second) }
+func (c *Session) pexpiretime(args [][]byte) { c.replyExpiry(args[1], since1970, millisecond) }
+
+// since1970 is the time from which replyExpiry counts for EXPIRETIME.
+const since1970 = 0
+
+// replyExpiry replies how long after a time a key expires, in a unit: 0 when it was before, -1 when it does not expire, -2 when there is no key.
+func (c *Session) replyExpiry(key []byte, from, unit int64) {
 	e := c.keys().Look(key)
 	switch {
 	case e == nil:
@@ -148,16 +153,8 @@ func (c *Session) tell(key []byte, left bool, unit int64) {
 	case e.Expires() == 0:
 		c.out.Int(-1)
 	default:
-		c.out.Int((c.remaining(e, left) + unit/2) / unit)
+		c.out.Int((max(e.Expires()-from, 0) + unit/2) / unit)
 	}
-}
-
-// remaining returns, in milliseconds, how long the key lives on (left), or when it expires.
-func (c *Session) remaining(e *store.Entry, left bool) int64 {
-	if !left {
-		return e.Expires()
-	}
-	return max(e.Expires()-c.server.clock.Now(), 0)
 }
 
 func (c *Session) persist(args [][]byte) {

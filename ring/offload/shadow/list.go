@@ -97,8 +97,9 @@ func (l *List) ReturnSpare() {
 // LookSoon has the next turn look, whatever the schedule says.
 func (l *List) LookSoon() { l.soon = true }
 
-// Claimed is called when a flow was just claimed: what the kernel has of it is older than any frame to come, so the links wait until it is read.
-func (l *List) Claimed() { l.linksWaitTurns = claimTurns }
+// HoldLinks has the links wait for some turns, in which the shadows are read: a flow was just claimed, and what the kernel has of it is older
+// than any frame to come.
+func (l *List) HoldLinks() { l.linksWaitTurns = claimTurns }
 
 // LinksWait reports whether the links are to wait for what the kernel has of flows that were just claimed. Without a socket in the list it
 // has nothing, and nothing would look: they do not wait.
