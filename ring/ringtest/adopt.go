@@ -445,13 +445,3 @@ func adoptTwice(t *testing.T, b Backend) {
 	refused(u)
 	w.NoError(u.Close())
 }
-
-// openDescriptors returns how many descriptors the process has open.
-func openDescriptors(t *testing.T) int {
-	t.Helper()
-	list, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return len(list)
-}

@@ -7,6 +7,7 @@
 //
 // The peers are the kernel's sockets on loopback, unless the backend has peers of its own (Backend.Open). After each case the ledger must
 // balance: every buffer is back in the pool.
+//
 // Fake is a driver that is as simple as one can be; the suite runs over it first, so that a failure over a real driver is the
 // driver's.
 package ringtest

@@ -1,6 +1,7 @@
 package ringtest
 
 import (
+	"errors"
 	"sync"
 	"syscall"
 	"time"
@@ -26,7 +27,7 @@ type Fake struct {
 	sockets []*fakeSocket // by slot
 	set     *sys.PollSet
 
-	wake    sync.Mutex // guards the bell against its closing
+	wake    sync.Mutex // guards the eventfd against its closing
 	eventfd sys.EventFD
 	closed  bool
 }
@@ -49,18 +50,18 @@ type fakeSocket struct {
 
 // NewFake is the Driver of a Backend.
 func NewFake(c ring.DriverConfig) (ring.Driver, error) {
-	bell, err := sys.NewEventFD()
+	eventfd, err := sys.NewEventFD()
 	if err != nil {
 		return nil, err
 	}
 	set, err := sys.NewPollSet()
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, eventfd.Close())
 	}
-	if err := set.Add(bell.FD()); err != nil {
-		return nil, err
+	if err := set.Add(eventfd.FD()); err != nil {
+		return nil, errors.Join(err, set.Close(), eventfd.Close())
 	}
-	return &Fake{receive: direct.New(c.Pool), eventfd: bell, set: set}, nil
+	return &Fake{receive: direct.New(c.Pool), eventfd: eventfd, set: set}, nil
 }
 
 // Kind is "fake".
@@ -265,7 +266,7 @@ func (f *Fake) NotifyWritable(s *ring.Socket) error {
 	return nil
 }
 
-// Transmit does nothing: the next Reap sends what is queued.
+// Transmit sends what is queued, as far as the kernel takes it; each Reap goes on with the rest.
 func (f *Fake) Transmit(s *ring.Socket) error {
 	if err := f.injectedError("transmit", s); err != nil {
 		return err
@@ -294,8 +295,5 @@ func (f *Fake) Close() error {
 	f.wake.Lock()
 	defer f.wake.Unlock()
 	f.closed = true
-	if err := f.set.Close(); err != nil {
-		return err
-	}
-	return f.eventfd.Close()
+	return errors.Join(f.set.Close(), f.eventfd.Close())
 }

@@ -34,8 +34,9 @@ func (w *world) file(n int) (*os.File, []byte) {
 	return f, b[:n]
 }
 
-// openDescriptorCount returns how many descriptors the process has open.
-func openDescriptorCount(t *testing.T) int {
+// openDescriptors returns how many descriptors the process has open.
+func openDescriptors(t *testing.T) int {
+	t.Helper()
 	list, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
 		t.Fatal(err)
@@ -84,7 +85,7 @@ func sendFile(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	s, peer := w.pair()
 	token := uint64(0)
-	before := openDescriptorCount(t)
+	before := openDescriptors(t)
 	for _, n := range []int{0, 1, 7, 4095, 4096, 4097, 65536, 1<<20 + 17, 9<<20 + 1} {
 		f, want := w.file(n)
 		got := reads(peer, n)
@@ -94,7 +95,7 @@ func sendFile(t *testing.T, b Backend) {
 		w.Equal(sha256.Sum256(want), sha256.Sum256(<-got), "%d bytes", n)
 		token++
 	}
-	w.Equal(before, openDescriptorCount(t), "descriptors")
+	w.Equal(before, openDescriptors(t), "descriptors")
 
 	// A part of a file, and files in order with all else that is sent; each is done in its turn.
 	f, all := w.file(3 << 20)
@@ -139,7 +140,7 @@ func sendFile(t *testing.T, b Backend) {
 	_, err = s.Send([]byte("after"))
 	w.NoError(err)
 	w.Equal("after", string(<-reads(peer, 5)))
-	w.Equal(before+1, openDescriptorCount(t), "the test's file is still open")
+	w.Equal(before+1, openDescriptors(t), "the test's file is still open")
 	w.kept = nil // OUT, for the send that was refused
 	w.closeAndWait(s)
 	w.Equal(sentBytes(s), s.Ring().Stats().SentBytes)
@@ -151,7 +152,7 @@ func sentBytes(s *ring.Socket) uint64 { return s.Stats().SentBytes }
 func sendFileRefused(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	s, peer := w.pair()
-	before := openDescriptorCount(t)
+	before := openDescriptors(t)
 	f, want := w.file(1000)
 	w.ErrorIs(s.SendFile(f, -1, 10, 0), unix.EINVAL)
 	w.ErrorIs(s.SendFile(f, 0, -2, 0), unix.EINVAL)
@@ -194,7 +195,7 @@ func sendFileRefused(t *testing.T, b Backend) {
 	w.closeAndWait(s)
 	w.ErrorIs(s.SendFile(f, 0, -1, 0), ring.ErrClosed)
 	w.closeAndWait(u)
-	w.LessOrEqual(openDescriptorCount(t), before, "descriptors")
+	w.LessOrEqual(openDescriptors(t), before, "descriptors")
 }
 
 // sendFileBlocked is the case "a file under way: deadline, close, abort, reset".
@@ -249,7 +250,7 @@ func sendFileBlocked(t *testing.T, b Backend) {
 	// Closed, and nobody reads: given up after the time-out, and aborted: each says how far it came, tokens in order.
 	for _, end := range []func(*ring.Socket) error{(*ring.Socket).Close, (*ring.Socket).Abort} {
 		s, _ = w.pair(ring.Config{CloseTimeout: 30 * time.Millisecond})
-		before := openDescriptorCount(t)
+		before := openDescriptors(t)
 		w.NoError(s.SendFile(f, 0, -1, 5))
 		w.NoError(s.SendPacket(w.packet([]byte("never")), netip.AddrPort{}, 6))
 		w.NoError(s.SendFile(f, 0, 10, 7))
@@ -264,7 +265,7 @@ func sendFileBlocked(t *testing.T, b Backend) {
 		w.ErrorAs(err, &e)
 		w.Zero(e.Sent)
 		w.event(s, ring.EventClosed, nil)
-		w.Less(openDescriptorCount(t), before, "descriptors")
+		w.Less(openDescriptors(t), before, "descriptors")
 	}
 
 	// The peer resets: the file fails, then what is behind it.

@@ -143,7 +143,6 @@ func queueStream(w *world) {
 	w.ErrorIs(err, unix.ECONNRESET)
 	_, err = s2.Receive(nil)
 	w.Error(err)
-
 }
 
 // queueDatagrams checks pull mode on datagrams.

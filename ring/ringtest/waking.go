@@ -57,21 +57,22 @@ type event struct {
 	prepare func(*sleeper)      // on the owner, while it is awake
 	cause   func(*sleeper)      // on another goroutine
 	came    func(*sleeper) bool // on the owner, after a Poll: the event is there and was taken
+	taken   func(*sleeper) bool // on the owner, before one: Wait itself has taken the event; nil if only a Poll can
 }
 
 var wakeEvents = []event{
 	{"a datagram", nil,
 		func(x *sleeper) { _, _ = x.peer.Write([]byte("x")) },
-		func(x *sleeper) bool { return x.drop(x.u) > 0 }},
+		func(x *sleeper) bool { return x.drop(x.u) > 0 }, nil},
 	{"stream data", nil,
 		func(x *sleeper) { _, _ = x.conn.Write([]byte("x")) },
-		func(x *sleeper) bool { return x.drop(x.s) > 0 }},
+		func(x *sleeper) bool { return x.drop(x.s) > 0 }, nil},
 	{"Wake", nil,
 		func(x *sleeper) { x.r.Wake() },
-		func(x *sleeper) bool { return true }}, // it has no completion: that it ended the sleep is all
+		func(x *sleeper) bool { return true }, nil}, // it has no completion: that it ended the sleep is all
 	{"posted work", nil,
 		func(x *sleeper) { _ = x.r.Post(func() { x.posted.Store(true) }) },
-		func(x *sleeper) bool { return x.posted.Swap(false) }},
+		func(x *sleeper) bool { return x.posted.Swap(false) }, nil},
 	{"a returned buffer",
 		func(x *sleeper) {
 			x.write(x.other, []byte("x"))
@@ -81,8 +82,11 @@ var wakeEvents = []event{
 			x.NoError(err)
 		},
 		func(x *sleeper) { _ = x.lent.Release() },
-		func(x *sleeper) bool { return x.pool.Ledger().Lent == 0 }},
+		buffersBack, buffersBack},
 }
+
+// buffersBack reports that the owner has taken back what was lent: in a Poll, or in the look of Wait before it sleeps.
+func buffersBack(x *sleeper) bool { return x.pool.Ledger().Lent == 0 }
 
 // wakeByWait is the case "wake by Wait".
 func wakeByWait(t *testing.T, b Backend) { wakeUps(t, b, byWait) }
@@ -224,7 +228,7 @@ func (x *sleeper) fallingAsleep(e event, round int) error {
 		if err == nil && time.Since(begin) >= x.limit {
 			err = x.lost(e)
 		}
-		if err == nil && !caused.Load() {
+		if err == nil && !caused.Load() && (e.taken == nil || !e.taken(x)) {
 			runtime.Gosched() // it returned for no reason, before the event or in its middle: it goes to sleep again, unpolled
 			continue
 		}
