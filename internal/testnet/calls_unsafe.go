@@ -52,6 +52,11 @@ func CountCalls(t testing.TB, number uint32, name string) *Calls {
 func trace(t testing.TB, names map[uint32]string) *Calls {
 	t.Helper()
 	runtime.LockOSThread() // and never unlocked
+	// A garbage collection stops every processor that runs Go code, and takes one in a call that the scheduler does not know of for such: it
+	// would wait for the call, and the call for the goroutine that lets it continue. One that is under way ends first.
+	percent := debug.SetGCPercent(-1)
+	t.Cleanup(func() { debug.SetGCPercent(percent) })
+	runtime.GC()
 	filter := program(slices.Sorted(maps.Keys(names)))
 	prog := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
 	require.NoError(t, unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
@@ -68,13 +73,11 @@ func trace(t testing.TB, names map[uint32]string) *Calls {
 		t.Skipf("missing: seccomp filters with a listener (Linux 5.5), which count system calls: %v", e)
 	}
 	c := &Calls{t: t, fd: int(fd), ended: make(chan struct{}), counts: map[string]int{}}
-	percent := debug.SetGCPercent(-1)
 	stop := make(chan struct{})
 	go c.listen(names, stop)
 	t.Cleanup(func() {
 		close(stop)
 		<-c.ended
-		debug.SetGCPercent(percent)
 		_ = unix.Close(c.fd) // what the thread calls now fails with ENOSYS: it makes none any more
 	})
 	return c
