@@ -26,10 +26,13 @@ const longest = 3 * time.Minute
 // time.
 func Slow(d time.Duration) time.Duration { return max(d, min(d*slow, longest)) }
 
+// IsSlow reports whether this machine is slower than a usual one, as SOCKETXTREME_SLOW says.
+func IsSlow() bool { return slow > 1 }
+
 // SkipIfSlow skips a test that judges by times which a slow machine, an emulated one for instance, does not keep.
 func SkipIfSlow(t testing.TB) {
 	t.Helper()
-	if slow > 1 {
+	if IsSlow() {
 		t.Skip("slow machine: its times say nothing")
 	}
 }

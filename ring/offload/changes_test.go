@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -28,10 +29,14 @@ func mtuChanges(t *testing.T, c faultConfig) {
 			peer := n.Dial(s.LocalAddr())
 			write(t, peer, "x")
 			f.next(s)
+			var sent []string // what may arrive: a datagram that the kernel has cut may come behind the link's mark
 			for i, mtu := range []int{1500, 1000, 1500, 9000, 1200, 1500} {
 				f.NoError(netlink.LinkSetMTU(linkOf(t, "v0"), mtu))
 				largest := min(mtu, 1500) - 28
 				whole, longer := strings.Repeat("w", largest), strings.Repeat("l", largest+1)
+				if sent = append(sent, whole, longer); !fragment {
+					sent = []string{whole, longer}
+				}
 				var heard []string
 				if fragment {
 					before := f.counter("offload.os_sends")
@@ -52,9 +57,9 @@ func mtuChanges(t *testing.T, c faultConfig) {
 				}
 				f.NoError(f.send(s, addrOf(peer), whole))
 				heard = append(heard, f.mark(s, peer, fmt.Sprint("mark ", i))...)
-				f.Equal(whole, heard[len(heard)-1])
+				f.Contains(heard, whole)
 				for _, text := range heard {
-					f.True(text == whole || text == longer, "%d bytes: %s", len(text), text)
+					f.True(slices.Contains(sent, text), "%d bytes", len(text))
 				}
 				in := fmt.Sprint("received ", i)
 				write(t, peer, in)

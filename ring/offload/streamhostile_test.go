@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
 	"github.com/socketxtreme/socketxtreme/internal/wire"
 	"github.com/socketxtreme/socketxtreme/internal/wire/malformed"
 	"github.com/socketxtreme/socketxtreme/ring/link"
@@ -179,6 +180,7 @@ func TestHostileInput(t *testing.T) {
 	if raceEnabled || testing.Short() {
 		rounds, many = 1, 5000
 	}
+	timed := !raceEnabled && !testnet.IsSlow() // the ratio is judged: a processor that is emulated beside others' work does not keep it
 	for _, x := range attacks {
 		t.Run(x.name, func(t *testing.T) {
 			w := newSwarm(t, accessory+1, &streams.Options{})
@@ -241,11 +243,11 @@ func TestHostileInput(t *testing.T) {
 				ratio = ratios[rounds/2]
 				t.Logf("%d ns a frame, %.1f %% of a processor at %d frames a second; p99 of the others %v, without it %v, ratio %.2f; heap %+.0f bytes", each,
 					100*float64(each)*attackRate/1e9, attackRate, beside[rounds/2], alone[rounds/2], ratio, grown)
-				if raceEnabled || ratio <= attackTimes {
+				if !timed || ratio <= attackTimes {
 					break
 				}
 			}
-			if !raceEnabled {
+			if timed {
 				w.LessOrEqual(ratio, float64(attackTimes), "p99 beside the attack, and without it")
 			}
 			for i := range victims {
