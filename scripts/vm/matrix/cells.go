@@ -20,8 +20,12 @@ type group struct {
 
 var short = []string{"-short"}
 
-// contracts are the tests of ring/offload that run ring/ringtest over some kind of link: half of the package's time.
-const contracts = "^Test(Stream)?Contract"
+// contracts are the tests of ring/offload that run ring/ringtest over some kind of link: most of the package's time. onBonds are those
+// that need a bond of the kernel.
+const (
+	contracts = "^Test(Stream)?Contract"
+	onBonds   = "^Test(ContractOverBond|BondFailsOver)$"
+)
 
 // groups is all of them; the names are in kernels.
 var groups = []group{
@@ -33,8 +37,11 @@ var groups = []group{
 	{name: "kernel", packages: []string{"./ring", "./ring/epoll", "./ring/uring", "./ring/ringtest/..."}, flags: short, seconds: 450},
 	{name: "link", packages: []string{"./ring/link/..."}, flags: short, seconds: 450},
 	{name: "transport", packages: []string{"./ring/transport/..."}, flags: short, seconds: 450},
-	{name: "offload", packages: []string{"./ring/offload"}, flags: []string{"-short", "-skip", contracts}, seconds: 450},
-	{name: "contracts", label: "the contracts", packages: []string{"./ring/offload"}, flags: []string{"-short", "-run", contracts}, seconds: 450},
+	{name: "offload", packages: []string{"./ring/offload"}, flags: []string{"-short", "-skip", contracts + "|" + onBonds}, seconds: 450},
+	{name: "contracts", label: "the contract of datagrams", packages: []string{"./ring/offload"},
+		flags: []string{"-short", "-run", "^TestContract", "-skip", onBonds}, seconds: 600},
+	{name: "streams", label: "the contract of streams", packages: []string{"./ring/offload"}, flags: []string{"-short", "-run", "^TestStreamContract"}, seconds: 600},
+	{name: "bond", label: "over a bond", packages: []string{"./ring/offload"}, flags: []string{"-short", "-run", onBonds}, seconds: 450},
 	{name: "rooms", packages: []string{"./ring/offload/nic", "./ring/offload/shadow", "./ring/offload/steering", "./ring/offload/handoff",
 		"./ring/offload/flowrecord"}, flags: short, seconds: 300},
 	{name: "xtreme", packages: []string{"./xtreme"}, flags: short, seconds: 450},
@@ -47,7 +54,7 @@ var groups = []group{
 		env: []string{"SOCKETXTREME_VM_CABLE=ring/link/guard examples/echo examples/feedhandler/live", "SOCKETXTREME_VM_PROGRAMS=sockperf"}, seconds: 450},
 	{name: "cable", label: "over virtio-net", packages: []string{"./ring/offload"},
 		flags: []string{"-short", "-run", "^(TestContractOverVeth|TestStreamContractOverVeth|TestUnplugged)$"},
-		env:   []string{"SOCKETXTREME_VM_CABLE=ring/offload"}, seconds: 450},
+		env:   []string{"SOCKETXTREME_VM_CABLE=ring/offload"}, seconds: 600},
 	{name: "arm", packages: []string{"./buffers", "./ring", "./ring/epoll", "./ring/uring"}, flags: short, seconds: 450},
 	{name: "contract", label: "the contract", packages: []string{"./ring/epoll", "./ring/uring"}, flags: []string{"-short", "-run", "^TestContract$"}, seconds: 450},
 }
@@ -59,13 +66,13 @@ var kernels = []struct {
 }{
 	{"6.1", usual},
 	{"6.12", usual},
-	{"6.12-arm64", []string{"arm", "contracts", "offload"}},
+	{"6.12-arm64", []string{"arm", "contracts", "streams", "offload"}},
 	{"6.12-rt", []string{"contract", "link"}},
 }
 
 // usual is every group on veth, and what runs over virtio-net.
-var usual = []string{"kernel", "link", "base", "tcp", "xtreme", "offload", "contracts", "rooms", "transport", "feed", "extra", "reactor", "gnet", "programs", "virtio",
-	"cable"}
+var usual = []string{"kernel", "link", "base", "tcp", "xtreme", "offload", "contracts", "streams", "bond", "rooms", "transport", "feed", "extra", "reactor", "gnet",
+	"programs", "virtio", "cable"}
 
 // cell is a kernel and a group.
 type cell struct {
