@@ -151,7 +151,8 @@ func (l *Loop) eachSocket(f func(*xtreme.Socket)) error {
 	return nil
 }
 
-// closeSockets starts closing the sockets that which selects. Failures are logged: they must not stop the shutdown.
+// closeSockets starts closing the sockets that which selects. A socket that cannot be closed is logged, and does not stop the shutdown; an error
+// is that of a ring that does not list its sockets.
 func (l *Loop) closeSockets(which func(*xtreme.Socket) bool) error {
 	return l.eachSocket(func(s *xtreme.Socket) {
 		if !which(s) {

@@ -243,10 +243,10 @@ func (d *kdevice) matches(source, target netip.AddrPort) bool {
 		has(link.Flow{Protocol: link.UDP, Local: anywhere, Remote: source}))
 }
 
-// OpenGuard opens none: no TCP is carried there.
 // OnLost does nothing: rings find out when they check.
 func (d *kdevice) OnLost(func()) {}
 
+// OpenGuard opens none: no TCP is carried there.
 func (d *kdevice) OpenGuard() (nic.Guard, error) { return nil, nil }
 func (d *kdevice) Pass(link.Flow) error          { return nil } // its kernel has no connections
 func (d *kdevice) StopPassing(link.Flow) error   { return nil }

@@ -52,7 +52,7 @@ func hashBytes(h uint64, b []byte) uint64 {
 	return mix(h, binary.LittleEndian.Uint64(rest[:])^uint64(len(b))<<56)
 }
 
-// noteCompletion adds a completion to the trace's hash, with everything in it, and to the log.
+// noteCompletion adds a completion to the trace's hash, and to the log: its socket, events, token, user data, time, source, error and bytes.
 func (w *World) noteCompletion(h *Host, c *ring.Completion) {
 	t := mix(mix(w.trace, traceCompletion<<32|uint64(h.number)), uint64(w.now))
 	t = mix(mix(t, uint64(c.Events)), uint64(c.Socket.ID()))

@@ -15,7 +15,7 @@ import (
 // Config is what UDP is made from.
 type Config struct {
 	// Fragment sends datagrams that are longer than the MTU in fragments: by the socket's descriptor, so that the kernel makes them, or, on
-	// links without a kernel, made by the stack. Otherwise they are refused with EMSGSIZE.
+	// links without a kernel and where the stack's own MTU is the smaller one, made by the stack. Otherwise they are refused with EMSGSIZE.
 	Fragment bool
 	// Directory is shared with the stacks of the host's other rings, Number is what its AddStack gave this one. Without it the stack is alone.
 	Directory *Directory

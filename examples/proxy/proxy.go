@@ -30,7 +30,7 @@ type session struct {
 func run(ctx context.Context, c config, ready func(netip.AddrPort)) error {
 	p := &proxy{to: net.TCPAddrFromAddrPort(c.to), ctx: ctx, ready: ready}
 	return gnet.Run(p, "tcp://"+c.listen.String(), gnet.WithNumEventLoop(c.loops), gnet.WithReuseAddr(true),
-		gnet.WithRing(c.ring), gnet.WithOutboundLimits(mostWaiting, 0))
+		gnet.WithRing(c.ring), gnet.WithOutboundLimits(mostWaiting, 0)) // 0: the default limit beyond which a connection is reset
 }
 
 func (p *proxy) OnBoot(eng gnet.Engine) gnet.Action {

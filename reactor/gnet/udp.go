@@ -149,7 +149,8 @@ func (us *udpSocket) traffic(d *datagram) Action {
 	return el.handler.OnTraffic(d.self)
 }
 
-// releasePacket releases the packet when the handler has returned, unless Hold has taken it.
+// releasePacket ends the handler's call for a datagram: it releases the packet, unless Hold has taken it from pkt. Of a server's socket the next
+// datagram begins without a context.
 func (d *datagram) releasePacket() {
 	d.us.el.depth = 0
 	release(d.pkt)

@@ -70,7 +70,7 @@ func (n *KernelPorts) ListenBeside(s *ring.Socket, backlog int) error {
 	return unix.Listen(kernel.FD(s), backlog)
 }
 
-// Accept gives a connection that the kernel's listener has accepted to its socket: the kernel is its transport.
+// Accept makes the kernel the transport of the socket of a connection that the kernel's listener has accepted, and returns its local address.
 func (n *KernelPorts) Accept(s, listener *ring.Socket) netip.AddrPort {
 	ring.SetTransport(s, n.streams, ring.HandleOf(s).Conn)
 	return n.Transport.Accept(s, listener)

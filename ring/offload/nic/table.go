@@ -114,7 +114,7 @@ func (t *Table) acquire(i *Interface, late bool) (*nic, error) {
 			n.users++
 			return n, nil
 		}
-		if err := n.open(Patient); err != nil {
+		if err := n.open(Patient); err != nil { // it unlocks mu while the device is opened
 			delete(t.nics, i.Name)
 			return nil, err
 		}

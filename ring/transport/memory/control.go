@@ -128,7 +128,7 @@ func (h *Host) SetOption(s *ring.Socket, o ring.Option, value int) error {
 	r := h.record(s)
 	switch o {
 	case ring.OptionNoDelay, ring.OptionQuickAck: // always: no Nagle, and acknowledgements leave with the next Flush
-	case ring.OptionReuseAddr: // a record in TIME-WAIT reserves no address
+	case ring.OptionReuseAddr: // an accepted connection reserves no address: none keeps a listener from being opened again
 	case ring.OptionSendBuffer:
 		r.limit = int32(min(value, 1<<30)) // of r.queued, which has 32 bits
 	case ring.OptionUserTimeout:

@@ -14,7 +14,7 @@ func (t *Transport) Send(s *ring.Socket, b []byte, to netip.AddrPort) (int, sysc
 	return t.send(s, b, nil, len(b), to)
 }
 
-// SendVector copies the pieces into one buffer.
+// SendVector is Send for a datagram in pieces.
 func (t *Transport) SendVector(s *ring.Socket, bufs [][]byte, to netip.AddrPort) (int, syscall.Errno) {
 	n := 0
 	for _, b := range bufs {

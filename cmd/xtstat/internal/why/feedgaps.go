@@ -31,9 +31,9 @@ func feedGaps(e *Evidence) (found []Finding) {
 	return found
 }
 
-// beginOfGap is when the first message of a gap was lost. Between the last packet in front of it and the first one behind it the sender may
-// have sent all the time, or been silent for a part of it: the feed's pace tells how long it takes to send as many messages. If that is most of
-// the time the gap begins with the last packet in front of it, else so long before the first one behind it.
+// beginOfGap is when the first message of a gap was lost. Between the last packet in front of it (Earliest) and the first one behind it (End)
+// the sender may have sent all the time, or been silent for a part of it. Latest is so long before End as the sender takes for that many
+// messages at the feed's pace. If that is most of the time the gap begins at Earliest, else at Latest.
 func beginOfGap(x *stats.Event) time.Time {
 	if x.Latest.Sub(x.Earliest) > x.End.Sub(x.Latest) {
 		return x.Latest
