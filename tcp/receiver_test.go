@@ -375,6 +375,14 @@ func TestSACKBesideFullSegments(t *testing.T) {
 	s.table.Input(s.now, &beyond)
 	s.send(988) // room for one block
 	s.out("P. 1001:1989 ack 101 sack 201-301")
+
+	// The report of what came twice and the newest range do not fit together.
+	again = s.parse(". 1:101 ack 1989")
+	s.table.Input(s.now, &again)
+	beyond = s.parse(". 401:501 ack 1989")
+	s.table.Input(s.now, &beyond)
+	s.send(988)
+	s.out("P. 1989:2977 ack 101 sack 1-101", ". 2977:2977 ack 101 sack 401-501,201-301")
 }
 
 func TestThreeSACKBlocksBesideTimestamps(t *testing.T) {
