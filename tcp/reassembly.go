@@ -253,12 +253,12 @@ func (t *Table) putSACK(c *conn, s *Segment) {
 		n++
 	}
 	// The newest; those that were reported too rarely; the rest again. An attacker makes the list long: no range is looked at without need.
-	if len(r.recent) > 0 {
+	if len(r.recent) > 0 && n < limit {
 		put(&r.recent[0])
 	}
 reports:
 	for reports := uint8(1); reports <= minReports; reports++ {
-		for i := 1; i < len(r.recent); i++ {
+		for i := range r.recent {
 			if b := &r.recent[i]; b.reports < reports && !b.done(s, n) {
 				if n == limit {
 					c.flags |= flagAckNow // one acknowledgement more
