@@ -13,8 +13,8 @@ var layer = harness.Family{
 	Rows: onceFor(isThisLibrary, layerRows),
 }
 
-// perCompletion may be 20 ns above the bare loop's.
-var perCompletion = harness.NanosecondsAbove(20, "completion")
+// perCompletion may be 19 ns above the bare loop's: 0.8 times of what it was, on the machine of docs/performance.md, when the rows were made.
+var perCompletion = harness.NanosecondsAbove(19, "completion")
 
 // layerRows lists the rows of the core's cost for a completion, beside a bare loop.
 func layerRows() []harness.Row {

@@ -13,8 +13,14 @@ var stack = harness.Family{
 	Rows: onceFor(hasOwnStack, stackRows),
 }
 
-// perEcho may be 90 ns above frames that are turned around on the same link.
-var perEcho = harness.NanosecondsAbove(90, "echo")
+// perEcho is what an echo of a batch may take above frames that are turned around on the same link: 0.7 and 0.8 times of what it took, on the machine
+// of docs/performance.md, before the stack had a path for the usual case.
+func perEcho(batch int) harness.Metric {
+	if batch == 1 {
+		return harness.NanosecondsAbove(162, "echo")
+	}
+	return harness.NanosecondsAbove(78, "echo")
+}
 
 // stackRows lists the rows of the stack's cost for an echo, beside the raw link: of a datagram, and of a message on a connection, each of the
 // batch on its own.
@@ -23,17 +29,13 @@ func stackRows() []harness.Row {
 	for _, batch := range []int{1, 32} {
 		w := stackLoop(batch)
 		w.Name = "tcp-" + w.Name
-		tcp.beside(w, perEcho, "raw-link", 0)
+		tcp.beside(w, perEcho(batch), "raw-link", 0)
 		tcp.within(w, harness.Mallocs, 10*harness.LeastMallocs)
 	}
 	t := table{ours: "ours-stack", rows: tcp.rows}
 	for _, batch := range []int{1, 32} {
-		goal := 0.0
-		if batch == 32 {
-			goal = 1
-		}
 		w := stackLoop(batch)
-		t.beside(w, perEcho, "raw-link", goal)
+		t.beside(w, perEcho(batch), "raw-link", 1)
 		t.within(w, harness.Mallocs, 10*harness.LeastMallocs)
 	}
 	return t.rows
