@@ -201,7 +201,7 @@ func (ln *Listener) passToLoop(fd int, _ netip.AddrPort) bool {
 	if l == ln.socket.loop {
 		return false
 	}
-	return l.reactor.Post(func() { ln.adoptOn(l, fd) }) == nil
+	return l.pass(ln, fd)
 }
 
 // adoptOn makes a connection that the listener's loop has accepted one of loop l. If its ring cannot carry it, because it has no queue of the
@@ -211,7 +211,7 @@ func (ln *Listener) adoptOn(l *loop, fd int) {
 	c := xtreme.AdoptConfig{LargeStream: n.config.LargeStream}
 	l.configure(&c.SocketConfig)
 	s, err := l.poller.Adopt(fd, c)
-	if back := ln.socket.loop; errors.Is(err, xtreme.ErrNotSupported) && l != back && back.reactor.Post(func() { ln.adoptOn(back, fd) }) == nil {
+	if back := ln.socket.loop; errors.Is(err, xtreme.ErrNotSupported) && l != back && back.pass(ln, fd) {
 		return
 	}
 	if err != nil {

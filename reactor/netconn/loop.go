@@ -33,8 +33,13 @@ type loop struct {
 	}
 	answering []caller
 	answer    func() // l.serveCallers, bound once
-	yielding  bool   // yield is posted
-	yield     func() // l.letRun, bound once
+	passing   struct {
+		mu   sync.Mutex
+		list []passed // connections that another loop has accepted for this one; each has a posted adopt
+	}
+	adopt    func() // l.adoptPassed, bound once
+	yielding bool   // yield is posted
+	yield    func() // l.letRun, bound once
 }
 
 const maxVector = 64 // pieces that SendVector takes at once
@@ -51,6 +56,12 @@ type caller interface {
 	serveCalls()
 }
 
+// passed is a connection on its way from the loop that has accepted it.
+type passed struct {
+	listener *Listener
+	fd       int
+}
+
 // newLoop makes the loop's state. It is called on the loop's goroutine, before the first turn.
 func newLoop(n *Network, r *reactor.Loop) *loop {
 	l := &loop{net: n, self: sys.Goroutine(), reactor: r, poller: r.Poller()}
@@ -59,7 +70,7 @@ func newLoop(n *Network, r *reactor.Loop) *loop {
 		l.low[c] = pool.Reserve(buffers.Class(c)) + pool.ReceiveShare(buffers.Class(c))/7
 	}
 	l.copyMost = pool.Layout().Stride(buffers.Small)
-	l.answer, l.yield = l.serveCallers, l.letRun
+	l.answer, l.yield, l.adopt = l.serveCallers, l.letRun, l.adoptPassed
 	l.receive = l.packet
 	return l
 }
@@ -95,6 +106,28 @@ func (l *loop) serveCallers() {
 		l.answering[i] = nil
 		e.serveCalls()
 	}
+}
+
+// pass gives the loop a connection that another one has accepted; false, and the caller keeps it, after the loop's end. Any loop.
+func (l *loop) pass(ln *Listener, fd int) bool {
+	q := &l.passing
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if l.reactor.Post(l.adopt) != nil {
+		return false
+	}
+	q.list = append(q.list, passed{ln, fd})
+	return true
+}
+
+// adoptPassed makes the first connection that was passed one of the loop. It is posted to the reactor by pass.
+func (l *loop) adoptPassed() {
+	q := &l.passing
+	q.mu.Lock()
+	x := q.list[0]
+	q.list = q.list[1:]
+	q.mu.Unlock()
+	x.listener.adoptOn(l, x.fd)
 }
 
 // noteWoken is called with woken true when the loop has woken a goroutine; at the end of the turn the loop lets it run.
@@ -248,7 +281,11 @@ func (l *loop) Stop(*reactor.Loop) { l.endAll() }
 // the table then.
 func (l *loop) abandon() {
 	l.endAll()
-	l.forgetCalls() // calls that were accepted while the loop ran, and whose posted function the loop dropped at its end
+	l.forgetCalls()                    // calls that were accepted while the loop ran, and whose posted function the loop dropped at its end
+	for _, x := range l.passing.list { // and connections likewise
+		_ = l.net.engine.CloseAccepted(x.fd)
+	}
+	l.passing.list = nil
 	for slot := range l.table {
 		if e := &l.table[slot]; e.listener != nil {
 			close(e.listener.closed)
