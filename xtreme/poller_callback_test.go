@@ -36,6 +36,35 @@ func TestPollerCloseInsideACallback(t *testing.T) {
 	w.pair(l)
 }
 
+// Polling inside Poll is refused and takes nothing, whichever of its rings the callback or the posted work is on.
+func TestPollInsidePoll(t *testing.T) {
+	w := newCabled(t)
+	l := w.listen()
+	s := w.udp(w.at(0))
+	w.Len(w.poller.Rings(), 2)
+	calls := 0
+	again := func() {
+		calls++
+		n, err := w.poller.Poll(make([]xtreme.Completion, 4))
+		w.ErrorIs(err, unix.EDEADLK)
+		w.Zero(n)
+	}
+	polls := func(*xtreme.Socket, *xtreme.Completion) ring.Verdict {
+		again()
+		return ring.Keep
+	}
+	w.NoError(s.SetReceiveMode(ring.Completions, polls))
+	local := w.udp(loopback, xtreme.UDPConfig{SocketConfig: xtreme.SocketConfig{KernelOnly: true, ReceiveCallback: polls}})
+	for range 4 {
+		w.NoError(w.poller.Post(again))
+		answers(w.world, s, w.net.Dial(s.LocalAddr()))
+		w.write(w.peer(local.LocalAddr()), "by the kernel")
+		w.Equal("by the kernel", w.text(local))
+	}
+	w.GreaterOrEqual(calls, 12)
+	w.pair(l)
+}
+
 // A callback that ends its goroutine, as a failing test does, costs its socket; what the goroutine defers can close the poller, and every
 // buffer is back in the pool.
 func TestCallbackThatEndsItsGoroutine(t *testing.T) {
