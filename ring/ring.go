@@ -57,7 +57,7 @@ func PollBehind(r *Ring, dst []Completion, before int) (int, error) {
 	if len(dst) == 0 {
 		return 0, ErrNoSlice
 	}
-	if r.sink.dst != nil {
+	if IsPolling(r) {
 		return 0, &OpError{Op: "poll inside a callback or posted work", Err: syscall.EDEADLK}
 	}
 	r.turn++
@@ -215,6 +215,9 @@ func IdleAndFailing(r *Ring) (idle, failing bool) {
 	return !failing && r.slots.open == 0 && (r.protocol == nil || !r.protocol.HasBackground()) && !r.armed && !r.inbox.waiting() && r.readyHead == nil && r.owner.Load() != 0,
 		failing
 }
+
+// IsPolling reports whether a Poll of the ring is under way: the caller is a callback or posted work. Owner only.
+func IsPolling(r *Ring) bool { return r.sink.dst != nil }
 
 // FD is the descriptor to wait on with epoll or poll after Arm said that nothing is pending: it becomes readable on packets,
 // deadlines, returned buffers, posted work and Wake. Any goroutine.

@@ -79,6 +79,9 @@ func (p *Poller) Poll(dst []Completion) (int, error) {
 	left := 0           // rings with work that are still to be polled
 	var only *ring.Ring // the ring with work, if left is 1
 	for i, r := range rings {
+		if ring.IsPolling(r) {
+			return r.Poll(dst) // which refuses it: the others are not to be polled either
+		}
 		idle, failing := ring.IdleAndFailing(r)
 		if !idle {
 			left++
