@@ -102,9 +102,9 @@ var ringParameters = []Parameter{
 	inert("VMA_RING_ALLOCATION_LOGIC_TX", "Ring allocation logic TX", "0", logicNumber, NotApplicable,
 		"a socket sends on the ring it receives on").like("VMA_RING_ALLOCATION_LOGIC_RX"),
 	inert("VMA_RING_MIGRATION_RATIO_TX", "Ring migration ratio TX", "100", within(-1, 1<<31-1), NotApplicable,
-		"a socket stays on its ring").as("-1"),
+		"a socket stays on its ring").as("-1", "0"),
 	inert("VMA_RING_MIGRATION_RATIO_RX", "Ring migration ratio RX", "100", within(-1, 1<<31-1), NotApplicable,
-		"a socket stays on its ring").as("-1"),
+		"a socket stays on its ring").as("-1", "0"),
 }
 
 var memoryParameters = []Parameter{
@@ -124,8 +124,8 @@ var memoryParameters = []Parameter{
 			"is as 0. PollerConfig.HugePages asks for them too, PollerConfig.Memory comes before both",
 		access: access{"0 (ANON), 1 (CONTIG) or 2 (HUGEPAGES)", getMemory, setMemory, func(*Settings) bool { return true }}}.unless(noContiguous),
 	{Name: "SX_BUFFER_DEBUG", Title: "Buffer debugging", Field: "BufferDebug", State: Works,
-		Effect: "1 records where each packet is taken and released, and panics when one is released twice; it costs microseconds a packet and " +
-			"kilobytes a buffer",
+		Effect: "1 records where each packet is taken and released, and panics with both places when one is released once more than it has " +
+			"references; FreePackets and FreeCompletions return an error for one that is free. It costs microseconds a packet and kilobytes a buffer",
 		access: toggle(func(s *Settings) *bool { return &s.BufferDebug }, false)},
 	{Name: "VMA_RX_BYTES_MIN", Title: "Rx Byte Min Limit", Field: "RxBytesMin", VMA: "65536", State: Works,
 		Effect: "the least receive buffer in bytes: where ReceiveBuffer of a configuration or SetReceiveBuffer asks for less, this is asked for; " +
@@ -134,7 +134,7 @@ var memoryParameters = []Parameter{
 	inert("VMA_RX_WRE_BATCHING", "Rx QP WRE Batching", "64", within(1, 1024), NotApplicable, "batches cannot be set"),
 	inert("VMA_TX_WRE_BATCHING", "Tx QP WRE Batching", "64", within(1, 64), NotApplicable, "batches cannot be set"),
 	inert("VMA_BUFFER_BATCHING_MODE", "Buffer batching mode", "1", within(0, 2), NotApplicable,
-		"a pool belongs to one poller: there is no shared pool to batch for"),
+		"a pool belongs to one poller: there is no shared pool to batch for").as("0"),
 	inert("VMA_QP_COMPENSATION_LEVEL", "QP Compensation Level", "256", within(0, 1<<20), NotApplicable,
 		"rings take buffers from the poller's pool"),
 	inert("VMA_CQ_KEEP_QP_FULL", "CQ Keeps QP Full", "1", yesOrNo, NotApplicable, "rings are refilled from the poller's pool"),
@@ -178,7 +178,8 @@ var pollParameters = []Parameter{
 		"reactors poll rings, whatever sockets are on them"),
 	Parameter{Name: "VMA_RX_POLL_ON_TX_TCP", Title: "Polling Rx on Tx TCP", Field: "OwnTCP.PollOnSend", State: Works,
 		Effect: "1 has each send on a connection of our own TCP take what has come before, 64 frames of a queue at the most; 0 only one " +
-			"that comes some microseconds after the ring last read its clock. Inside Poll, as from a ReceiveCallback, no send does",
+			"that comes some tens of microseconds after the ring last read its clock (on processors without a counter: each). In the turn of the " +
+			"offloaded ring, as from a ReceiveCallback for the packets that it takes, no send does",
 		access: toggle(func(s *Settings) *bool { return &s.OwnTCP.PollOnSend }, false)}.on(RingOffload).unless(noOwnTCP).as("0"),
 	inert("VMA_RX_CQ_DRAIN_RATE_NSEC", "Rx CQ Drain Rate", "0", count, NotApplicable,
 		"it is of VMA's receive calls, which look at the card; here Poll does"),
@@ -251,9 +252,9 @@ var stackParameters = []Parameter{
 	inert("VMA_NETLINK_TIMER", "Netlink timer (msec)", "10000", count, NotApplicable,
 		"changes of interfaces, addresses, routes and neighbours are taken from netlink's events"),
 	{Name: "VMA_HW_TS_CONVERSION", Title: "HW TS Conversion", Field: "CardTime", VMA: "3", State: HardwareOnly,
-		Effect: "what is made of the arrival stamps of network cards, on sockets with Timestamps: 0 asks for none, 1 as the card counts, 2 " +
+		Effect: "what is made of the stamps of network cards, of what sockets with Timestamps receive, and of what they send with TxTimestamps: 0 asks for none, 1 as the card counts, 2 " +
 			"best possible, 3 on the system's clock, 4 by a clock that PTP keeps. For offloaded rings a value other than 0 is " +
-			"SX_OFFLOAD_TIME=hardware too. Without a card that stamps the kernel's stamps stay; on an offloaded ring docs/timestamps.md says which. For what " +
+			"SX_OFFLOAD_TIME=hardware too, beside PollerConfig.OffloadTime only where the socket that opens an interface has Timestamps. Without a card that stamps the kernel's stamps stay; on an offloaded ring docs/timestamps.md says which. For what " +
 			"its socket gets, HardwareTimestamps of a configuration comes before it",
 		access: integer(func(s *Settings) *int { return &s.CardTime }, 0, 4)},
 	inert("VMA_IPOIB", "IPOIB support", "1", yesOrNo, HardwareOnly, "InfiniBand").as("0"),

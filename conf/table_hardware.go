@@ -77,8 +77,9 @@ var threadParameters = []Parameter{
 	inert("VMA_TIMER_RESOLUTION_MSEC", "Timer Resolution (msec)", "10", count, Better,
 		"a loop's timers have ticks of about 65 microseconds"),
 	inert("VMA_THREAD_MODE", "Thread mode", "1", within(0, 3), Better,
-		"there is one mode: from its first Poll on a poller belongs to one goroutine, and calls of it and its sockets by another one are "+
-			"refused (ring.ErrOwner, or the zero value), but those whose documentation says any goroutine").as("0"),
+		"there is one mode: from its first Poll on a poller belongs to one goroutine, and while that lives calls of it and its sockets by another "+
+			"one are refused (ring.ErrOwner, or the zero value), but those whose documentation says any goroutine. Packets and the pool are "+
+			"the owner's too, unchecked: others get packets by Lend").as("0"),
 }
 
 var libraryParameters = []Parameter{

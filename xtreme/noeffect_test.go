@@ -53,7 +53,7 @@ var onlyOn = map[string][]conf.RingKind{
 
 // asItIs are the values that ask for what is done in any case. Of settings without any effect the default is another such value.
 var asItIs = map[string][]string{
-	"VMA_RING_MIGRATION_RATIO_TX": {"-1"}, "VMA_RING_MIGRATION_RATIO_RX": {"-1"}, "VMA_PROGRESS_ENGINE_WCE_MAX": {"0"}, "VMA_IPOIB": {"0"},
+	"VMA_RING_MIGRATION_RATIO_TX": {"-1", "0"}, "VMA_RING_MIGRATION_RATIO_RX": {"-1", "0"}, "VMA_BUFFER_BATCHING_MODE": {"0"}, "VMA_PROGRESS_ENGINE_WCE_MAX": {"0"}, "VMA_IPOIB": {"0"},
 	"VMA_LOG_COLORS": {"0"}, "VMA_BF": {"0"}, "VMA_CLOSE_ON_DUP2": {"0"}, "VMA_ALLOW_PRIVILEGED_SOCK_OPT": {"0"}, "VMA_TX_MAX_INLINE": {"0"}, "VMA_TX_PREFETCH_BYTES": {"0"},
 	"VMA_THREAD_MODE": {"0"}, "XLIO_SKIP_POLL_IN_RX": {"1"},
 	// Of settings that have an effect on some rings, or unless code says otherwise: these ask for none.

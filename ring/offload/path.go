@@ -18,7 +18,7 @@ func noQueueReason(name string) ring.Reason {
 // pollStampReason is the reason in the path of a socket that asked for timestamps where the link has none.
 func pollStampReason(name string) ring.Reason {
 	return ring.Reason{Code: "stamp.poll", Text: "datagrams on " + name + " are stamped when the ring takes them, not when they arrive: " +
-		"SX_OFFLOAD_TIME=xdp or hardware (xtreme.OffloadTime, xdp.Config.Time) has the program or the card stamp them"}
+		"SX_OFFLOAD_TIME=xdp or hardware (xtreme.PollerConfig.OffloadTime, xdp.Config.Time) has the program or the card stamp them"}
 }
 
 // Path lists the links by which the socket's packets travel, and the reasons for which it does not travel better. Its Tier is kernel when no
