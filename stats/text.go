@@ -53,8 +53,10 @@ func WriteSocket(w io.Writer, v *View, suffix string) {
 		active = true
 	}
 	if offloaded {
-		four("Rx Offload:", "eagains/errors", n("bytes")-n("kernel_bytes"), n("packets")-n("kernel_packets"), 0, 0)
-		four("Rx OS info:", "eagains/errors", n("kernel_bytes"), n("kernel_packets"), 0, 0)
+		// What came through the kernel may be read later than the sum.
+		bytes, packets := min(n("kernel_bytes"), n("bytes")), min(n("kernel_packets"), n("packets"))
+		four("Rx Offload:", "eagains/errors", n("bytes")-bytes, n("packets")-packets, 0, 0)
+		four("Rx OS info:", "eagains/errors", bytes, packets, 0, 0)
 	} else {
 		four("Rx OS info:", "eagains/errors", n("bytes"), n("packets"), 0, n("accept_failures"))
 	}
