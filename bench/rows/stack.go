@@ -13,8 +13,8 @@ var stack = harness.Family{
 	Rows: onceFor(hasOwnStack, stackRows),
 }
 
-// perEcho is what an echo of a batch may take above frames that are turned around on the same link: 0.7 and 0.8 times of what it took, on the machine
-// of docs/performance.md, before the stack had a path for the usual case.
+// perEcho is what an echo of a batch may take above frames that are turned around on the same link: 0.7 and 0.8 times of what it took, on the
+// machine of docs/performance.md, before the stack had a path for the usual case.
 func perEcho(batch int) harness.Metric {
 	if batch == 1 {
 		return harness.NanosecondsAbove(162, "echo")
