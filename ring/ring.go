@@ -57,7 +57,7 @@ func PollBehind(r *Ring, dst []Completion, before int) (int, error) {
 	if len(dst) == 0 {
 		return 0, ErrNoSlice
 	}
-	if IsPolling(r) {
+	if r.sink.dst != nil {
 		return 0, &OpError{Op: "poll inside a callback or posted work", Err: syscall.EDEADLK}
 	}
 	r.turn++
@@ -206,18 +206,16 @@ func IsIdle(r *Ring) bool {
 	return idle
 }
 
-// IdleAndFailing is IsIdle, and whether a failure waits for the next Poll to return it, in one call, for pollers of several rings. Owner only.
+// IdleAndFailing is IsIdle, and whether the next Poll returns an error, in one call, for pollers of several rings: a failure waits, or the caller
+// is a callback or posted work of the ring's present Poll. Owner only.
 func IdleAndFailing(r *Ring) (idle, failing bool) {
 	if !r.readable() {
 		return false, false
 	}
-	failing = len(r.failures) > 0
+	failing = len(r.failures) > 0 || r.sink.dst != nil
 	return !failing && r.slots.open == 0 && (r.protocol == nil || !r.protocol.HasBackground()) && !r.armed && !r.inbox.waiting() && r.readyHead == nil && r.owner.Load() != 0,
 		failing
 }
-
-// IsPolling reports whether a Poll of the ring is under way: the caller is a callback or posted work. Owner only.
-func IsPolling(r *Ring) bool { return r.sink.dst != nil }
 
 // FD is the descriptor to wait on with epoll or poll after Arm said that nothing is pending: it becomes readable on packets,
 // deadlines, returned buffers, posted work and Wake. Any goroutine.

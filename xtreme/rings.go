@@ -79,15 +79,12 @@ func (p *Poller) Poll(dst []Completion) (int, error) {
 	left := 0           // rings with work that are still to be polled
 	var only *ring.Ring // the ring with work, if left is 1
 	for i, r := range rings {
-		if ring.IsPolling(r) {
-			return r.Poll(dst) // which refuses it: the others are not to be polled either
-		}
 		idle, failing := ring.IdleAndFailing(r)
 		if !idle {
 			left++
 			only = r
 		}
-		if failing { // it is polled first, so that its error comes with n = 0
+		if failing { // it is polled first, so that its error comes with n = 0, and no other one is polled inside a Poll
 			first = i
 		}
 	}

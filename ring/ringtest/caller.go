@@ -57,7 +57,7 @@ var (
 		"AccountOf": ring.AccountOf,
 	}
 	ringFunctions = map[string]any{
-		"PollBehind": ring.PollBehind, "IdleAndFailing": ring.IdleAndFailing, "IsPolling": ring.IsPolling, "IsIdle": ring.IsIdle, "IsStarving": ring.IsStarving,
+		"PollBehind": ring.PollBehind, "IdleAndFailing": ring.IdleAndFailing, "IsIdle": ring.IsIdle, "IsStarving": ring.IsStarving,
 	}
 )
 
