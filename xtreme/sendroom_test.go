@@ -2,9 +2,11 @@ package xtreme_test
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/vishvananda/netlink"
@@ -283,4 +285,86 @@ func TestQueuedSendsWithoutRoomBySetting(t *testing.T) {
 			}
 		}
 	})
+}
+
+// An offloaded socket has nothing of VMA_TX_NONBLOCKED_EAGAINS, whose reports the kernel makes of its own datagrams: what a datagram to nobody
+// brings is no failure of the next one that the kernel sends for the socket, and what the discipline drops nobody learns of.
+func TestOffloadedSendsAreAsWithoutTheSetting(t *testing.T) {
+	for _, report := range []bool{false, true} {
+		for name, c := range map[string]struct {
+			config  xtreme.UDPConfig
+			packets bool
+		}{
+			"SendTo":       {},
+			"paced SendTo": {config: xtreme.UDPConfig{IPConfig: xtreme.IPConfig{Pacing: xtreme.PacingRate{Rate: 100_000_000}}}},
+			"SendPacket":   {packets: true},
+		} {
+			t.Run(fmt.Sprint(name, " ", report), func(t *testing.T) {
+				w := newCabled(t)
+				w.engine = w.newEngine(func(s *conf.Settings) { s.ReportDrops = report })
+				x := w.other(w.newPoller("reports"))
+				const sends = 100
+				send := func(s *xtreme.Socket, n, i int, to netip.AddrPort) {
+					t.Helper()
+					if !c.packets {
+						_, err := s.SendTo(make([]byte, n), to)
+						x.NoError(err, "datagram %d", i)
+						x.until("it has left", func() bool { return !s.Sending() })
+						return
+					}
+					p, err := x.poller.Pool().Alloc(n)
+					x.NoError(err)
+					x.NoError(s.SendPacket(p, to, uint64(i+1)))
+					x.NoError(x.event(s, xtreme.EventSent).Err, "packet %d", i)
+				}
+				// To this host: the kernel sends.
+				s, live := x.udp(w.at(0), c.config), w.listenHere()
+				x.Equal("bypass", s.Path().Tier, s.Path())
+				nobody, err := net.DialUDP("udp4", net.UDPAddrFromAddrPort(w.at(0)), net.UDPAddrFromAddrPort(netip.AddrPortFrom(w.net.Local(0), 9)))
+				x.NoError(err)
+				defer nobody.Close()
+				for i := range sends {
+					if i%2 == 0 {
+						send(s, 1, i, addr(nobody.LocalAddr()))
+					} else {
+						send(s, 1, i, addr(live.LocalAddr()))
+					}
+				}
+				for i := range sends / 2 {
+					_, err := live.Read(make([]byte, 8))
+					x.NoError(err, "datagram %d of those to somebody", i)
+				}
+				x.Equal(uint64(sends), s.Stats().SentMessages)
+				x.Zero(s.Stats().SendErrors)
+				x.Zero(s.Ring().Stats().LostSends)
+				// Datagrams that are longer than the MTU: the kernel makes their fragments, and the discipline drops most of them.
+				link, err := netlink.LinkByName(w.net.Device(0))
+				x.NoError(err)
+				x.NoError(netlink.QdiscAdd(&netlink.Tbf{
+					QdiscAttrs: netlink.QdiscAttrs{LinkIndex: link.Attrs().Index, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT},
+					Rate:       1000, Buffer: netlink.Xmittime(1000, 1600), Limit: 3000}))
+				to := addr(w.net.Listen(netip.AddrPortFrom(w.net.Peer(0), 0)).LocalAddr())
+				for i := range sends {
+					send(s, 4000, i, to)
+				}
+				x.Greater(dropsOf(t, link), uint64(sends/2), "the discipline drops most")
+				x.Equal(uint64(2*sends), s.Stats().SentMessages)
+				x.Zero(s.Stats().ShortSends)
+				x.Zero(s.Stats().SendErrors)
+				x.Zero(s.Ring().Stats().LostSends)
+				x.Empty(x.kept)
+				x.close(s)
+			})
+		}
+	}
+}
+
+// listenHere is a socket of the kernel's at the first address of this end; reading it waits a second at the most.
+func (w *cabled) listenHere() *net.UDPConn {
+	w.t.Helper()
+	l, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(w.at(0)))
+	w.NoError(err)
+	w.t.Cleanup(func() { _ = l.Close() })
+	w.NoError(l.SetReadDeadline(time.Now().Add(time.Second)))
+	return l
 }
