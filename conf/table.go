@@ -220,8 +220,8 @@ var socketParameters = []Parameter{
 		Effect: "1 makes a datagram that the kernel's queueing discipline refuses (tried with tbf) a send without room: ErrWouldBlock, then " +
 			"OUT, and SocketStats.ShortSends counts it; a packet of SendPacket ends with SENT and ENOBUFS, and one of Send that pacing had " +
 			"queued is lost, with ERR and ENOBUFS: SocketStats.SendErrors counts both. A connected socket is also told errors of the network that " +
-			"pass, such as EHOSTUNREACH of a host that does not answer. 0: the send is reported as good, and such errors are not told. A full queue of an " +
-			"offloaded socket is ErrWouldBlock with either",
+			"pass, such as EHOSTUNREACH of a host that does not answer. 0: the send is reported as good, and such errors are not told. An offloaded " +
+			"socket is as with 0, also in what the kernel sends for it; its full queue is ErrWouldBlock with either",
 		access: toggle(func(s *Settings) *bool { return &s.ReportDrops }, false)}.on(RingUring, RingEpoll).as("0"),
 	inert("VMA_ALLOW_PRIVILEGED_SOCK_OPT", "Allow privileged sock opt", "1", yesOrNo, NotApplicable,
 		"the permissions of socket options are the kernel's").as("0").also("VMA_ALLOW_PRIVILEGED_SOCKET_OPT"),

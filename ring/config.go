@@ -49,7 +49,7 @@ type Config struct {
 	ReceiveMin int
 	// ReportDrops makes a datagram that the kernel drops while it sends it a send without room: ErrWouldBlock, and EventOut follows; a packet
 	// of SendPacket ends with ENOBUFS. A connected socket then gets an error event for temporary errors of the network too. Without, nobody
-	// learns of it, as with any socket of the system. (VMA_TX_NONBLOCKED_EAGAINS)
+	// learns of it, as with any socket of the system. A socket of the library's own stack has nothing of it. (VMA_TX_NONBLOCKED_EAGAINS)
 	ReportDrops bool
 	// UserID is the key of ring allocation logic 11.
 	UserID uint64

@@ -346,7 +346,7 @@ func (s *Socket) finishDirectSend(n, want int, e syscall.Errno, to netip.AddrPor
 	case e == 0 && n == want:
 		s.countSends(1, n)
 		return n, nil
-	case e == 0 || e == syscall.EAGAIN || e == syscall.ENOBUFS && s.config().ReportDrops:
+	case e == 0 || e == syscall.EAGAIN || e == syscall.ENOBUFS && s.reportsDrops():
 		s.countShortSend()
 		s.countSends(0, n)
 		if err := s.wouldBlock(); err != nil {

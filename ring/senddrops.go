@@ -6,15 +6,26 @@ import "syscall"
 // room here. Asking the kernel for them has two more effects, which are undone: unconnected sockets are notified of errors of the network
 // as well (ICMP), and each error waits in a queue of reports.
 
+// reportsDrops reports whether the socket's transport reports drops. A stack of the library does not, nor does what sends below it for its
+// sockets (DropReporter).
+func (s *Socket) reportsDrops() bool {
+	return s.config().ReportDrops && s.handle.Kind == KindDatagram && s.stack() == nil
+}
+
 // retrySend reports whether a send that failed with e is to be made again. The kernel reports an ICMP error of an earlier datagram, of which an
 // unconnected socket learns only because ReportDrops is set, as the failure of the next send, and sends nothing.
 func (s *Socket) retrySend(e syscall.Errno) bool {
-	if !s.config().ReportDrops || e == syscall.EAGAIN || s.handle.Kind != KindDatagram || s.stack() != nil {
+	if !s.reportsDrops() || e == syscall.EAGAIN {
 		return false
 	}
 	s.clearErrors()
+	return !s.isConnected() && s.isEarlierError(e)
+}
+
+// isEarlierError reports whether a send that failed with e can have failed for what the network has answered to an earlier datagram.
+func (s *Socket) isEarlierError(e syscall.Errno) bool {
 	queue, ok := s.transport().(SendReporter)
-	return ok && !s.isConnected() && queue.IsEarlierError(e)
+	return ok && queue.IsEarlierError(e)
 }
 
 // mostRetries bounds how often one send is made again: an answer of the network may come between two tries.
@@ -39,7 +50,7 @@ func (s *Socket) resend(t Transmission, e syscall.Errno) syscall.Errno {
 
 // hidesError reports whether a failure that was reported for the socket is one that it would not be notified of without the reports.
 func (s *Socket) hidesError() bool {
-	if !s.config().ReportDrops {
+	if !s.reportsDrops() {
 		return false
 	}
 	s.clearErrors()

@@ -194,6 +194,13 @@ type SendReporter interface {
 	IsEarlierError(e syscall.Errno) bool
 }
 
+// DropReporter is a Transport that reports datagrams which it dropped while it sent them (Config.ReportDrops).
+type DropReporter interface {
+	// StopDropReports ends these reports of a socket, and with them those of the network's errors that only they bring. A driver calls it in
+	// Attach where another transport gets the socket (SetTransport) and this one sends a part of its datagrams.
+	StopDropReports(s *Socket) error
+}
+
 // SendReport is when a datagram left.
 type SendReport struct {
 	ID       uint32 // which one, counted from 0 on since the socket asked for reports

@@ -51,7 +51,7 @@ func (d *driver) attachToStack(e *entry) (err error) {
 	e.inStack = true
 	e.groups.Open(d.system.Kernel, e.s)
 	e.boundIf = d.boundInterface(e)
-	if err = errors.Join(d.widen(e), d.updateMemberships(e)); err != nil {
+	if err = errors.Join(d.widen(e), d.stopDropReports(e), d.updateMemberships(e)); err != nil {
 		d.udp.Remove(d.now, e.id)
 		e.inStack = false
 		return err
@@ -71,6 +71,15 @@ func (d *driver) widen(e *entry) error {
 		e.reasons = append(e.reasons, why)
 	}
 	return err
+}
+
+// stopDropReports ends the kernel's reports of the datagrams that it sends for a socket of the stack and drops (ring.Config.ReportDrops). Its
+// frames have none, and with the reports the answer of the network to one datagram would be the failure of the next that the kernel sends.
+func (d *driver) stopDropReports(e *entry) error {
+	if r, ok := d.lowerTransport.(ring.DropReporter); ok {
+		return r.StopDropReports(e.s)
+	}
+	return nil
 }
 
 // SocketChanged is called by the transport when the application has changed the socket's addresses or options: the stack and the claims follow.

@@ -27,6 +27,7 @@ var (
 	_ ring.Adopter       = (*Transport)(nil)
 	_ ring.FileSender    = (*Transport)(nil)
 	_ ring.SendReporter  = (*Transport)(nil)
+	_ ring.DropReporter  = (*Transport)(nil)
 	_ ring.Prober        = (*Transport)(nil)
 )
 

@@ -84,8 +84,8 @@ func paceStream(fd int, rate uint64) error {
 // the kernel alone knows them (on a wildcard or a group), timestamps, and datagrams that it drops while it sends them.
 func (t *Transport) askControl(s *ring.Socket, local netip.Addr) error {
 	fd, h, c := FD(s), ring.HandleOf(s), ring.ConfigOf(s)
-	if err := askDrops(s); err != nil {
-		return fmt.Errorf("report drops: %w", err)
+	if err := setDropReports(s, true); err != nil {
+		return err
 	}
 	h.HasTimestamps = c.Timestamps
 	if c.Timestamps {
@@ -142,15 +142,26 @@ func stampFlags(c *ring.Config) (flags int) {
 	return flags
 }
 
-// askDrops asks for reports of datagrams that the kernel drops while it sends them (Config.ReportDrops): it keeps such a drop to itself, as
-// ip(7) has it, unless the socket has IP_RECVERR; then the send fails with ENOBUFS.
-func askDrops(s *ring.Socket) error {
+// StopDropReports takes IP_RECVERR from a socket again. The kernel empties the error queue with that.
+func (t *Transport) StopDropReports(s *ring.Socket) error { return setDropReports(s, false) }
+
+// setDropReports starts or stops reports of datagrams that the kernel drops while it sends them (Config.ReportDrops): it keeps such a drop to
+// itself, as ip(7) has it, unless the socket has IP_RECVERR; then the send fails with ENOBUFS.
+func setDropReports(s *ring.Socket, on bool) error {
 	if !ring.ConfigOf(s).ReportDrops || ring.HandleOf(s).Kind != ring.KindDatagram {
 		return nil
 	}
+	value := 0
+	if on {
+		value = 1
+	}
 	var err error
 	if s.Family() == ring.IPv6 {
-		err = unix.SetsockoptInt(FD(s), unix.IPPROTO_IPV6, unix.IPV6_RECVERR, 1)
+		err = unix.SetsockoptInt(FD(s), unix.IPPROTO_IPV6, unix.IPV6_RECVERR, value)
 	}
-	return errors.Join(err, unix.SetsockoptInt(FD(s), unix.IPPROTO_IP, unix.IP_RECVERR, 1)) // of IPv4 destinations of an IPv6 socket too
+	err = errors.Join(err, unix.SetsockoptInt(FD(s), unix.IPPROTO_IP, unix.IP_RECVERR, value)) // of IPv4 destinations of an IPv6 socket too
+	if err != nil {
+		return fmt.Errorf("report drops: %w", err)
+	}
+	return nil
 }
