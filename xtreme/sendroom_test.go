@@ -1,6 +1,7 @@
 package xtreme_test
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -284,6 +285,73 @@ func TestQueuedSendsWithoutRoomBySetting(t *testing.T) {
 				w.LessOrEqual(dropsOf(t, link)-r.Stats().LostSends-refused, uint64(8), "others of the device's, such as MLD reports")
 			}
 		}
+	})
+}
+
+// What the network answers to a datagram that is too long for a link on its way (RFC 1191) is no failure of the next one of an unconnected
+// socket either.
+func TestSendsDoNotFailForANarrowPathOfOthers(t *testing.T) {
+	onEach(t, func(t *testing.T, kind conf.RingKind) {
+		for _, setting := range []string{"0", "1"} {
+			n := testnet.New(t, testnet.Pair{})
+			t.Setenv("VMA_TX_NONBLOCKED_EAGAINS", setting)
+			w := byEnvironment(t, kind)
+			peer := n.Listen(netip.AddrPortFrom(n.Peer(0), 0))
+			to := addr(peer.LocalAddr())
+			s := w.udp(netip.AddrPortFrom(n.Local(0), 0))
+			for i, send := range []func(){
+				func() {
+					_, err := s.SendTo([]byte("x"), to)
+					w.NoError(err, "setting %s", setting)
+				},
+				func() {
+					p, err := w.poller.Pool().Alloc(8)
+					w.NoError(err)
+					w.NoError(s.SendPacket(p, to, 1))
+					w.NoError(w.event(s, xtreme.EventSent).Err, "setting %s", setting)
+				},
+			} {
+				tooLong(t, n, s.LocalAddr(), to)
+				if setting == "1" { // the answer is there
+					fds := []unix.PollFd{{Fd: int32(s.ID())}}
+					_, err := unix.Poll(fds, 10_000)
+					w.NoError(err)
+					w.EqualValues(unix.POLLERR, fds[0].Revents)
+				}
+				send()
+				w.Equal(uint64(i+1), s.Stats().SentMessages)
+			}
+			w.Zero(s.Stats().SendErrors)
+			w.close(s)
+		}
+	})
+}
+
+// tooLong has the peer answer that a datagram which went to it was too long for a link with an MTU of 1,400 bytes.
+func tooLong(t *testing.T, n *testnet.Net, from, to netip.AddrPort) {
+	t.Helper()
+	m := make([]byte, 8+20+8)
+	m[0], m[1] = 3, 4 // destination unreachable, fragmentation needed
+	binary.BigEndian.PutUint16(m[6:], 1400)
+	header := m[8:]
+	header[0], header[6], header[8], header[9] = 0x45, 0x40, 64, unix.IPPROTO_UDP
+	binary.BigEndian.PutUint16(header[2:], 1500)
+	source, target := from.Addr().As4(), to.Addr().As4()
+	copy(header[12:], source[:])
+	copy(header[16:], target[:])
+	binary.BigEndian.PutUint16(header[20:], from.Port())
+	binary.BigEndian.PutUint16(header[22:], to.Port())
+	binary.BigEndian.PutUint16(header[24:], 1480)
+	sum := uint32(0)
+	for i := 0; i < len(m); i += 2 {
+		sum += uint32(binary.BigEndian.Uint16(m[i:]))
+	}
+	binary.BigEndian.PutUint16(m[2:], ^uint16(sum+sum>>16))
+	n.InPeer(func() {
+		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_ICMP)
+		require.NoError(t, err)
+		require.NoError(t, unix.Sendto(fd, m, 0, &unix.SockaddrInet4{Addr: source}))
+		require.NoError(t, unix.Close(fd))
 	})
 }
 
