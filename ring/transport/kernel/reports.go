@@ -16,11 +16,12 @@ func (t *Transport) NextReport(s *ring.Socket) (ring.SendReport, bool, syscall.E
 	return ring.SendReport{ID: x.ID, Software: x.Software, Hardware: x.Hardware}, ok, e
 }
 
-// IsEarlierError: the errors that net/ipv4/icmp.c (icmp_err_convert) and net/ipv6/icmp.c (tab_unreach) make of the network's answers.
+// IsEarlierError: the errors that net/ipv4/icmp.c (icmp_err_convert) and net/ipv6/icmp.c (tab_unreach) make of the network's answers, and that
+// of an answer with a smaller MTU (net/ipv4/udp.c, net/ipv6/udp.c), which is also that of a datagram that is too long itself.
 func (t *Transport) IsEarlierError(e syscall.Errno) bool {
 	switch e {
 	case unix.ECONNREFUSED, unix.EHOSTUNREACH, unix.ENETUNREACH, unix.ENOPROTOOPT, unix.EPROTO, unix.EHOSTDOWN, unix.ENONET, unix.EOPNOTSUPP,
-		unix.EACCES:
+		unix.EACCES, unix.EMSGSIZE:
 		return true
 	}
 	return false
