@@ -252,37 +252,50 @@ func TestShapedSendsDoNotFailForErrorsOfOthers(t *testing.T) {
 func TestQueuedSendsWithoutRoomBySetting(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
 		for _, setting := range []string{"0", "1"} {
-			n, link := slowPair(t)
-			t.Setenv("VMA_TX_NONBLOCKED_EAGAINS", setting)
-			w := byEnvironment(t, kind)
-			to := addr(n.Listen(netip.AddrPortFrom(n.Peer(0), 0)).LocalAddr())
-			s := w.udp(netip.AddrPortFrom(n.Local(0), 0), xtreme.UDPConfig{IPConfig: xtreme.IPConfig{Pacing: xtreme.PacingRate{Rate: 40_000}}})
-			const most = 100
-			r, refused := s.Ring(), uint64(0)
-			for sends := 0; sends < most || r.Stats().Paced == 0 && sends < 100*most; sends++ { // a slow machine queues few of them
-				_, err := s.SendTo(make([]byte, 100), to)
-				if setting == "1" && errors.Is(err, ring.ErrWouldBlock) { // nothing waited: this one was not queued
-					refused++
-					continue
-				}
-				w.NoError(err)
-			}
-			w.Positive(r.Stats().Paced)
-			w.until("many are dropped", func() bool { return dropsOf(t, link) > most/2 })
-			w.Equal(r.Stats().LostSends, s.Stats().SendErrors)
-			w.Equal(refused, s.Stats().ShortSends)
-			if setting == "1" {
-				w.ErrorIs(w.event(s, xtreme.EventErr).Err, unix.ENOBUFS)
-			}
-			w.NoError(s.Close()) // waits for what is queued
-			w.until("all have left", func() bool {
-				return len(w.kept) > 0 && w.kept[len(w.kept)-1].Events.Has(xtreme.EventClosed)
-			})
-			w.kept = nil
-			if setting == "0" {
-				w.Zero(r.Stats().LostSends)
-			} else {
-				w.LessOrEqual(dropsOf(t, link)-r.Stats().LostSends-refused, uint64(8), "others of the device's, such as MLD reports")
+			for _, connected := range []bool{false, true} {
+				t.Run(fmt.Sprint(setting, " connected: ", connected), func(t *testing.T) {
+					n, link := slowPair(t)
+					t.Setenv("VMA_TX_NONBLOCKED_EAGAINS", setting)
+					w := byEnvironment(t, kind)
+					to := addr(n.Listen(netip.AddrPortFrom(n.Peer(0), 0)).LocalAddr())
+					c := xtreme.UDPConfig{IPConfig: xtreme.IPConfig{Pacing: xtreme.PacingRate{Rate: 40_000}}}
+					if connected {
+						c.Remote = to
+					}
+					s := w.udp(netip.AddrPortFrom(n.Local(0), 0), c)
+					const most = 100
+					r, refused := s.Ring(), uint64(0)
+					for sends := 0; sends < most || r.Stats().Paced == 0 && sends < 100*most; sends++ { // a slow machine queues few of them
+						var err error
+						if connected {
+							_, err = s.Send(make([]byte, 100))
+						} else {
+							_, err = s.SendTo(make([]byte, 100), to)
+						}
+						if setting == "1" && errors.Is(err, ring.ErrWouldBlock) { // nothing waited: this one was not queued
+							refused++
+							continue
+						}
+						w.NoError(err)
+					}
+					w.Positive(r.Stats().Paced)
+					w.until("many are dropped", func() bool { return dropsOf(t, link) > most/2 })
+					w.Equal(r.Stats().LostSends, s.Stats().SendErrors)
+					w.Equal(refused, s.Stats().ShortSends)
+					if setting == "1" {
+						w.ErrorIs(w.event(s, xtreme.EventErr).Err, unix.ENOBUFS)
+					}
+					w.NoError(s.Close()) // waits for what is queued
+					w.until("all have left", func() bool {
+						return len(w.kept) > 0 && w.kept[len(w.kept)-1].Events.Has(xtreme.EventClosed)
+					})
+					w.kept = nil
+					if setting == "0" {
+						w.Zero(r.Stats().LostSends)
+					} else {
+						w.LessOrEqual(dropsOf(t, link)-r.Stats().LostSends-refused, uint64(8), "others of the device's, such as MLD reports")
+					}
+				})
 			}
 		}
 	})
