@@ -170,9 +170,9 @@ func (s *Socket) sendHead(rec *record) bool {
 	for tries := 0; e != 0 && tries < mostRetries && s.retrySend(e); tries++ { // e was an earlier datagram's error
 		e = s.sendRecord(rec)
 	}
-	if e != 0 && e != syscall.EAGAIN && rec.copied && s.isConnected() {
+	if e != 0 && rec.copied && s.isConnected() && s.isEarlierError(e) {
 		// An ICMP error of an earlier datagram: it is reported, and this one is sent again. A packet of SendPacket ends with the error: its
-		// EventSent reports it.
+		// EventSent reports it. ENOBUFS is of this one, which is lost (Config.ReportDrops).
 		s.sendFailed(s.remote(), e)
 		e = s.sendRecord(rec)
 	}
