@@ -132,6 +132,69 @@ func TestEnginesShareTheStatsFile(t *testing.T) {
 	}
 }
 
+// Engines share the file by whichever name each has it: one that comes later does not empty it. Another file with the same name is another one.
+func TestEnginesShareTheStatsFileByAnyName(t *testing.T) {
+	for name, other := range map[string]func(t *testing.T, path string) string{
+		"a symbolic link": func(t *testing.T, path string) string {
+			require.NoError(t, os.Symlink(path, path+".link"))
+			return path + ".link"
+		},
+		"a hard link": func(t *testing.T, path string) string {
+			require.NoError(t, os.Link(path, path+".link"))
+			return path + ".link"
+		},
+		"a relative path": func(t *testing.T, path string) string {
+			t.Chdir(filepath.Dir(path))
+			return filepath.Base(path)
+		},
+		"a longer path": func(_ *testing.T, path string) string {
+			return filepath.Dir(path) + "/../" + filepath.Base(filepath.Dir(path)) + "/" + filepath.Base(path)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "closed")
+			first := reportingTo(t, path)
+			second := reportingTo(t, other(t, path))
+			for i, e := range []*xtreme.Engine{first, second} {
+				require.NoError(t, e.Close())
+				text, err := os.ReadFile(path)
+				require.NoError(t, err)
+				require.Equal(t, 2, strings.Count(string(text), "Fd=["), string(text))
+				require.Equal(t, i == 1, strings.HasSuffix(string(text), stats.Rule), string(text))
+			}
+		})
+	}
+	t.Run("another file", func(t *testing.T) {
+		here, there := t.TempDir(), t.TempDir()
+		t.Chdir(here)
+		first := reportingTo(t, "closed")
+		t.Chdir(there)
+		second := reportingTo(t, "closed")
+		for _, dir := range []string{here, there} {
+			text, err := os.ReadFile(filepath.Join(dir, "closed"))
+			require.NoError(t, err)
+			require.Equal(t, 1, strings.Count(string(text), "Fd=["), string(text))
+		}
+		require.NoError(t, first.Close())
+		require.NoError(t, second.Close())
+	})
+}
+
+// reportingTo is an engine with a file of closed sockets, of which one socket was closed.
+func reportingTo(t *testing.T, path string) *xtreme.Engine {
+	t.Helper()
+	s := conf.Default()
+	s.Ring, s.StatsDirectory, s.StatsFile = conf.RingEpoll, "", path
+	e, err := xtreme.New(s)
+	require.NoError(t, err)
+	p, err := e.NewPoller("test", xtreme.PollerConfig{})
+	require.NoError(t, err)
+	_, err = p.OpenUDP(netip.MustParseAddrPort("127.0.0.1:0"), xtreme.UDPConfig{})
+	require.NoError(t, err)
+	require.NoError(t, p.Close(), "it closes the socket")
+	return e
+}
+
 // Processes may share the file: what one has written stays.
 func TestTheStatsFileIsAppendedTo(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "closed")
