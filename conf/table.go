@@ -298,7 +298,7 @@ var logParameters = []Parameter{
 	inert("VMA_LOG_COLORS", "Log Colors", "1", yesOrNo, NotApplicable, "lines are not coloured").as("0"),
 	Parameter{Name: "VMA_STATS_FILE", Title: "Stats File", Field: "StatsFile", State: Works,
 		Effect: "the text file to which what a socket that had a ring has counted is appended when it is closed, as view 3 of xtstat prints it. It is " +
-			"emptied when an engine with it is made and no other one of the process has it. One that cannot be opened, or is no plain file, is a " +
+			"emptied when an engine with it is made and no other one of the process has it, by whichever name. One that cannot be opened, or is no plain file, is a " +
 			"warning and a case for VMA_EXCEPTION_HANDLING. The first %d in its name is the process id",
 		access: text(func(s *Settings) *string { return &s.StatsFile }, "the path of a file", anything)}.as(""),
 	Parameter{Name: "VMA_STATS_SHMEM_DIR", Title: "Stats shared memory directory", Field: "StatsDirectory", VMA: "/tmp/", State: Works,

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 
@@ -16,10 +17,10 @@ import (
 )
 
 // socketReport is the file of VMA_STATS_FILE: what each socket has counted is appended to it when the socket is closed. Engines with the same
-// file share one, which the first opens and empties, and the last closes.
+// file share one, which the first empties, and the last closes.
 type socketReport struct {
-	path  string
-	users int // engines; under socketReports' lock
+	info  os.FileInfo // which file it is: it may have several names
+	users int         // engines; under socketReports' lock
 
 	mu     sync.Mutex
 	file   *os.File
@@ -28,7 +29,7 @@ type socketReport struct {
 
 var socketReports struct {
 	sync.Mutex
-	byPath map[string]*socketReport
+	open []*socketReport
 }
 
 // openSocketReport opens the file that the settings name, "%d" in the name being the process; nil without one. What is there and is no plain
@@ -37,45 +38,53 @@ func (e *Engine) openSocketReport() error {
 	if e.settings.StatsFile == "" {
 		return nil
 	}
-	path := conf.OfProcess(e.settings.StatsFile)
 	socketReports.Lock()
 	defer socketReports.Unlock()
-	r := socketReports.byPath[path]
-	if r == nil {
-		f, err := createPlain(path)
-		if err != nil {
-			err = fmt.Errorf("VMA_STATS_FILE=%s: %w", e.settings.StatsFile, err)
-			e.log.Warn("nothing is written when sockets are closed", "error", err)
-			return e.exception("setting", err)
-		}
-		r = &socketReport{path: path, file: f}
-		if socketReports.byPath == nil {
-			socketReports.byPath = map[string]*socketReport{}
-		}
-		socketReports.byPath[path] = r
+	r, err := shareSocketReport(conf.OfProcess(e.settings.StatsFile))
+	if err != nil {
+		err = fmt.Errorf("VMA_STATS_FILE=%s: %w", e.settings.StatsFile, err)
+		e.log.Warn("nothing is written when sockets are closed", "error", err)
+		return e.exception("setting", err)
 	}
 	r.users++
 	e.socketReport = r
 	return nil
 }
 
-// createPlain opens a file for appending and empties it. What is not a plain file stays as it is, and is an error.
-func createPlain(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY|unix.O_NONBLOCK, 0o644)
+// shareSocketReport returns the report of the file with a path: that of an engine which has the file, or a new one, for which it empties the
+// file. With socketReports' lock.
+func shareSocketReport(path string) (*socketReport, error) {
+	f, info, err := openPlain(path)
 	if err != nil {
 		return nil, err
+	}
+	for _, r := range socketReports.open {
+		if os.SameFile(r.info, info) {
+			return r, f.Close()
+		}
+	}
+	if err := f.Truncate(0); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	r := &socketReport{info: info, file: f}
+	socketReports.open = append(socketReports.open, r)
+	return r, nil
+}
+
+// openPlain opens a file for appending. What is not a plain file is an error.
+func openPlain(path string) (*os.File, os.FileInfo, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY|unix.O_NONBLOCK, 0o644)
+	if err != nil {
+		return nil, nil, err
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
 		err = fmt.Errorf("%s is no plain file: %w", path, unix.EINVAL)
 	}
-	if err == nil {
-		err = f.Truncate(0)
-	}
 	if err != nil {
-		return nil, errors.Join(err, f.Close())
+		return nil, nil, errors.Join(err, f.Close())
 	}
-	return f, nil
+	return f, info, nil
 }
 
 // close is called by each engine that has the file. The last one writes the line at the end, as VMA does at exit, and closes the file.
@@ -88,7 +97,7 @@ func (r *socketReport) close() error {
 	if r.users--; r.users > 0 {
 		return nil
 	}
-	delete(socketReports.byPath, r.path)
+	socketReports.open = slices.DeleteFunc(socketReports.open, func(x *socketReport) bool { return x == r })
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.write(stats.Rule)
