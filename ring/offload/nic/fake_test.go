@@ -36,6 +36,7 @@ type world struct {
 	links   int             // that are not closed
 	failing map[string]bool // opening them fails
 	queues  int             // of each device
+	leftOut []int           // of them, those that devices are not to open
 	linkMTU int             // of each queue
 	refuse  map[int]bool    // queues that cannot be opened
 	broken  map[int]bool    // queues that cannot be started
@@ -198,10 +199,14 @@ func (d *fakeDevice) Counters(dst []link.Counter) []link.Counter { return dst }
 
 func (d *fakeDevice) Queues() (list []int) {
 	for q := range d.w.queues {
-		list = append(list, q)
+		if !slices.Contains(d.w.leftOut, q) {
+			list = append(list, q)
+		}
 	}
 	return list
 }
+
+func (d *fakeDevice) LeftOut() []int { return d.w.leftOut }
 
 func (d *fakeDevice) Check() error {
 	d.w.mu.Lock()

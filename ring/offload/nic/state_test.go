@@ -374,3 +374,42 @@ func TestNone(t *testing.T) {
 }
 
 func init() { PanicOnIllegalMoves() }
+
+// A ring that names queues gets those of them that the device was opened with; it is refused where there is none of these, or where one is not
+// there at all. Of a bond that goes for each member.
+func TestQueuesThatADeviceLeavesOut(t *testing.T) {
+	for name, c := range map[string]struct {
+		leftOut, queues []int
+		links           int // 0: refused
+		says            string
+	}{
+		"some":                  {[]int{0, 3}, []int{0, 1}, 1, ""},
+		"all":                   {[]int{0, 3}, []int{3, 0}, 0, "e0: Queues are [3 0], the interface is opened with [1 2]"},
+		"none, and not there":   {[]int{0, 3}, []int{1, 4}, 0, "e0: Queues has 4, the interface [1 2]"},
+		"some, and not there":   {[]int{0, 3}, []int{0, 1, 4}, 0, "e0: Queues has 4, the interface [1 2]"},
+		"of a ring without any": {[]int{0, 3}, []int{}, -1, ""},
+	} {
+		for _, bond := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, " bond: ", bond), func(t *testing.T) {
+				w := newWorld(t)
+				w.queues, w.leftOut = 4, c.leftOut
+				i := Interface{Name: "e0", Queues: c.queues}
+				if bond {
+					w.having("e0", func(l *host.Link) { l.Master = b0 })
+					w.having("b0", func(l *host.Link) { l.BondMode, l.BondActive = host.BondActiveBackup, e0 })
+					i.Name, i.Bond = "b0", true
+				}
+				r := w.ring(1)
+				err := r.a.Add(i)
+				if c.links == 0 {
+					require.ErrorIs(t, err, unix.EINVAL)
+					require.ErrorContains(t, err, c.says)
+				} else {
+					require.NoError(t, err)
+					require.Equal(t, max(c.links, 0), r.carrying())
+				}
+				require.NoError(t, r.a.Close())
+			})
+		}
+	}
+}
