@@ -16,6 +16,7 @@ import (
 
 	"github.com/socketxtreme/socketxtreme/conf"
 	"github.com/socketxtreme/socketxtreme/internal/testnet"
+	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
@@ -309,28 +310,54 @@ func TestInterfacesOfAPollerBesideTheSetting(t *testing.T) {
 	}
 }
 
-// The queues that the setting leaves out of an interface stay out, whatever a poller's configuration asks for.
+// The queues that the setting leaves out of an interface stay out, whatever a poller's configuration asks for: the path names them. Where none
+// is left, the interface is not opened.
 func TestQueuesOfTheSettingLimitAPollers(t *testing.T) {
-	for pair, links := range map[[2]string]int{{"v0:0-1", "v0:1"}: 1, {"v0:0-1", "v0"}: 2, {"v0:0", "v0:1"}: 0, {"v1", "v0:1-3"}: 3} {
-		w := newCabled(t, testnet.Pair{Queues: 4})
-		var err error
-		w.engine = w.newEngine(func(s *conf.Settings) { s.Offload.Interfaces, err = conf.ParseInterfaces(pair[0]) })
-		w.NoError(err)
-		named, err := conf.ParseInterfaces(pair[1])
-		w.NoError(err)
-		x := w.other(w.newPoller("named", xtreme.PollerConfig{Interfaces: named}))
-		s := x.udp(w.at(0))
-		if links == 0 {
-			w.Equal("kernel", s.Path().Tier)
-			w.Contains(codes(s.Path()), "xdp.refused")
-			continue
-		}
-		n := 0
-		for _, c := range s.Ring().Stats().Driver {
-			if strings.HasSuffix(c.Name, ".rx_frames") {
-				n++
+	for pair, want := range map[[2]string]struct {
+		queues []int  // none: the interface is not opened
+		says   string // the reason that is in the path for that, or for the queues that are left out
+	}{
+		{"v0:0-1", "v0:1"}:       {[]int{1}, ""},
+		{"v0:0-1", "v0"}:         {[]int{0, 1}, ""},
+		{"v1", "v0:1-3"}:         {[]int{1, 2, 3}, ""},
+		{"v0", "v0:1-3"}:         {[]int{1, 2, 3}, ""},
+		{"v0:0-1", "v0:1-2"}:     {[]int{1}, "SX_OFFLOAD_INTERFACES leaves out queues 2 of v0"},
+		{"v0:2:0", "v0:3:2:1:0"}: {[]int{0, 2}, "SX_OFFLOAD_INTERFACES leaves out queues 1, 3 of v0"},
+		{"v0:0", "v0:1"}:         {nil, "of v0 SX_OFFLOAD_INTERFACES names queues 0, PollerConfig.Interfaces queues 1"},
+		{"v0:0-1", "v0:3:2"}:     {nil, "of v0 SX_OFFLOAD_INTERFACES names queues 0, 1, PollerConfig.Interfaces queues 2, 3"},
+		{"v0:0-1", "v0:1:4"}:     {nil, "Queues has 4"}, // there is none
+		{"v0", "v0:1:4"}:         {nil, "Queues has 4"},
+	} {
+		t.Run(fmt.Sprint(pair), func(t *testing.T) {
+			w := newCabled(t, testnet.Pair{Queues: 4})
+			var err error
+			w.engine = w.newEngine(func(s *conf.Settings) { s.Offload.Interfaces, err = conf.ParseInterfaces(pair[0]) })
+			w.NoError(err)
+			named, err := conf.ParseInterfaces(pair[1])
+			w.NoError(err)
+			x := w.other(w.newPoller("named", xtreme.PollerConfig{Interfaces: named}))
+			s := x.udp(w.at(0))
+			at := slices.IndexFunc(s.Path().Reasons, func(r ring.Reason) bool { return r.Code == "xdp.refused" })
+			if len(want.queues) == 0 {
+				w.Equal("kernel", s.Path().Tier)
+				w.GreaterOrEqual(at, 0, "%v", s.Path())
+				w.Contains(s.Path().Reasons[at].Text, want.says)
+				return
 			}
-		}
-		w.Equal(links, n, "%v: %v", pair, s.Path())
+			w.Equal("bypass", s.Path().Tier, s.Path())
+			w.Negative(at)
+			var queues []int
+			for q := range 4 {
+				if slices.ContainsFunc(s.Path().Links, func(l string) bool { return strings.Contains(l, fmt.Sprintf(" v0/%d", q)) }) {
+					queues = append(queues, q)
+				}
+			}
+			w.Equal(want.queues, queues, "%v", s.Path())
+			at = slices.IndexFunc(s.Path().Reasons, func(r ring.Reason) bool { return r.Code == "offload.queues_left_out" })
+			w.Equal(want.says != "", at >= 0, "%v", s.Path())
+			if at >= 0 {
+				w.Contains(s.Path().Reasons[at].Text, want.says)
+			}
+		})
 	}
 }
