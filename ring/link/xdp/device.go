@@ -26,6 +26,7 @@ type Device struct {
 	program *Program
 	native  bool
 	queues  []int
+	leftOut []int     // queues that the configuration does not name
 	path    link.Path // what all queues have in common
 
 	rules     *rules // nil without
@@ -259,6 +260,11 @@ func (d *Device) chooseQueues(allocated int) error {
 			}
 		}
 		d.queues = slices.Clone(d.config.Queues)
+		for q := range count {
+			if !slices.Contains(d.queues, q) {
+				d.leftOut = append(d.leftOut, q)
+			}
+		}
 		return nil
 	}
 	// All of them in generic mode too. A veth leaves the number of the sender's transmit queue in the frame, where the receiving side
@@ -300,6 +306,9 @@ func (d *Device) Path() link.Path { return d.path }
 
 // Queues lists the queues that frames can arrive on, or those that were asked for.
 func (d *Device) Queues() []int { return slices.Clone(d.queues) }
+
+// LeftOut lists the queues that frames can arrive on and that Config.Queues does not name.
+func (d *Device) LeftOut() []int { return slices.Clone(d.leftOut) }
 
 // Program is the steering program.
 func (d *Device) Program() *Program { return d.program }

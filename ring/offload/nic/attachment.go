@@ -45,7 +45,8 @@ type Stats struct {
 type Interface struct {
 	Name string // of the interface whose queues carry the frames
 	// Queues are those that this ring serves; nil: all that no other ring serves, so that the first one has them; empty and not nil:
-	// none. A ring without a queue receives what the others hand over and sends through the kernel.
+	// none. A ring without a queue receives what the others hand over and sends through the kernel. Of those that are named, the ones which
+	// the device was not opened with are left out; there must be others.
 	Queues []int
 	// Share, with Queues nil, leaves the queues of others to rings that attach later: each ring takes its share of those that are free.
 	Share    Share

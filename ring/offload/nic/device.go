@@ -40,6 +40,9 @@ type Device interface {
 	Close() error
 }
 
+// partialDevice is a Device that may have been opened with a part of the interface's queues. LeftOut lists the others.
+type partialDevice interface{ LeftOut() []int }
+
 // Patience says whether opening a device, or a queue of it, may wait for another program or ring that is about to release it.
 type Patience bool
 
@@ -65,6 +68,8 @@ func XDP(c xdp.Config) func(name string, p Patience) (Device, error) {
 		return xdpDevice{d, c.TCP}, nil
 	}
 }
+
+var _ partialDevice = xdpDevice{}
 
 type xdpDevice struct {
 	*xdp.Device

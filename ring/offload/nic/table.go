@@ -242,8 +242,8 @@ func (s Share) Count(n int) (count int) {
 	return count
 }
 
-// assign reserves queues for a ring: those in want, or, with nil, those of its share that no other ring serves. EBUSY if another ring has one of
-// them.
+// assign reserves queues for a ring: those in want that the device was opened with, or, with nil, those of its share that no other ring serves.
+// EBUSY if another ring has one of them; EINVAL if want has one that is not there, or none that the device was opened with.
 func (n *nic) assign(ring int, want []int, share Share) ([]int, error) {
 	all := n.device.Queues()
 	if want == nil {
@@ -251,6 +251,14 @@ func (n *nic) assign(ring int, want []int, share Share) ([]int, error) {
 			if owner := n.queues[q]; owner == 0 && share.has(i) || owner == ring {
 				want = append(want, q)
 			}
+		}
+	}
+	if d, ok := n.device.(partialDevice); ok && len(want) > 0 {
+		leftOut := d.LeftOut()
+		named := want
+		want = slices.DeleteFunc(slices.Clone(named), func(q int) bool { return slices.Contains(leftOut, q) })
+		if len(want) == 0 {
+			return nil, fmt.Errorf("offload: %s: Queues are %v, the interface is opened with %v: %w", n.name, named, all, unix.EINVAL)
 		}
 	}
 	for _, q := range want {
