@@ -12,7 +12,8 @@ var ringParameters = []Parameter{
 	Parameter{Name: "SX_OFFLOAD_INTERFACES", Title: "Offloaded interfaces", Field: "Offload.Interfaces", State: Works,
 		Effect: "the only interfaces on which sockets may be offloaded, a bond or VLAN by its own name, with queues: eth1,eth2:0:4-7 (of a " +
 			"bond those of each member, of a VLAN those of the interface below, unless that is named too); empty: those that sockets need. " +
-			"PollerConfig.Interfaces comes before it, but a queue that the setting leaves out of an interface stays out",
+			"PollerConfig.Interfaces comes before it, but a queue that the setting leaves out of an interface stays out: of those that a poller names " +
+			"the ones in both lists are opened, and the path has the others; with none in both the interface is not opened",
 		access: access{"interfaces, separated by commas", getInterfaces, setInterfaces,
 			func(s *Settings) bool { return validateInterfaces(s.Offload.Interfaces) == nil }}}.on(RingOffload).as(""),
 	Parameter{Name: "SX_OFFLOAD_TCP", Title: "Offloaded TCP", Field: "Offload.TCP", State: Works,

@@ -156,3 +156,32 @@ func TestQueuesThatLimitAPoller(t *testing.T) {
 		require.Equal(t, limits, sharesQueues(setting, configuration, snap), "%v", pair)
 	}
 }
+
+// Of the queues that a poller names with a bond or a VLAN those are opened which the setting names too, on each device below.
+func TestQueuesThatTheSettingLeavesOut(t *testing.T) {
+	snap := host.NewSnapshot(facts(), 1)
+	for _, c := range []struct {
+		setting, poller string
+		devices         []string
+		left            bool
+		code, says      string
+	}{
+		{"eth0:2", "eth0.5:1-3", []string{"eth0"}, true, "offload.queues_left_out", "queues 1, 3 of eth0, which"},
+		{"eth0.5:1-3", "eth0:2", []string{"eth0"}, true, "", ""},
+		{"eth0.5:1", "eth0:2", []string{"eth0"}, false, "xdp.refused", "of eth0 SX_OFFLOAD_INTERFACES names queues 1, PollerConfig.Interfaces queues 2: none"},
+		{"eth1:1", "eth0:2", []string{"eth0"}, true, "", ""},
+		{"bond0:1", "bond0:1-2", []string{"m0", "m1"}, true, "offload.queues_left_out", "queues 2 of m0 and queues 2 of m1, which"},
+		{"bond0:1,m1:2", "bond0:1", []string{"m0", "m1"}, true, "offload.queues_left_out", "leaves out queues 1 of m1, which"},
+		{"bond0:1,m1:2", "bond0:3", []string{"m0", "m1"}, false, "xdp.refused", "names queues 1, PollerConfig.Interfaces queues 3; of m1 "},
+	} {
+		setting, err := conf.ParseInterfaces(c.setting)
+		require.NoError(t, err)
+		named, err := conf.ParseInterfaces(c.poller)
+		require.NoError(t, err)
+		f := &offloading{poller: &Poller{engine: &Engine{nics: &interfaces{named: setting}}}}
+		r, left := f.queuesLeftOut(snap, c.devices, named[0].Queues)
+		require.Equal(t, c.left, left, "%v", c)
+		require.Equal(t, c.code, r.Code, "%v", c)
+		require.Contains(t, r.Text, c.says)
+	}
+}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"sync/atomic"
 
 	"github.com/socketxtreme/socketxtreme/buffers"
@@ -170,6 +172,15 @@ func (f *offloading) attach(snap *host.Snapshot, index, left int, stamps xdp.Tim
 	} else {
 		i.Queues, _ = queuesOf(f.interfaces, snap, i.Name)
 	}
+	if len(i.Queues) > 0 {
+		r, left := f.queuesLeftOut(snap, below, i.Queues)
+		if !left {
+			return []ring.Reason{r}
+		}
+		if r.Code != "" {
+			i.Path = append(i.Path, link.Reason(r))
+		}
+	}
 	// Another VLAN of an interface or bond that the ring has already needs no buffers: its frames come by the same queues.
 	queues := 0
 	if !slices.ContainsFunc(f.attachments, func(h nic.Interface) bool {
@@ -198,6 +209,50 @@ func (f *offloading) attach(snap *host.Snapshot, index, left int, stamps xdp.Tim
 		f.poller.engine.openShares(f.poller, l.Name)
 	}
 	return nil
+}
+
+// queuesLeftOut returns the reason for the paths of sockets where the setting leaves out queues of devices that this poller names; zero where it
+// leaves out none. left is false if it leaves out all of them on each device, and the reason then is that of a refusal.
+func (f *offloading) queuesLeftOut(snap *host.Snapshot, devices []string, named []int) (r ring.Reason, left bool) {
+	var some, all []string
+	for _, device := range devices {
+		opened := f.openedOf(snap, device, named)
+		if len(opened) == len(named) {
+			left = true
+			continue
+		}
+		left = left || len(opened) > 0
+		out := slices.DeleteFunc(slices.Clone(named), func(q int) bool { return slices.Contains(opened, q) })
+		some = append(some, "queues "+numbers(out)+" of "+device)
+		setting, _ := queuesOf(f.poller.engine.nics.named, snap, device)
+		all = append(all, "of "+device+" SX_OFFLOAD_INTERFACES names queues "+numbers(setting)+", PollerConfig.Interfaces queues "+numbers(named))
+	}
+	switch {
+	case !left:
+		return ring.Reason{Code: xdp.ReasonRefused, Text: strings.Join(all, "; ") + ": none is in both lists"}, false
+	case len(some) > 0:
+		r = ring.Reason{Code: "offload.queues_left_out", Text: "SX_OFFLOAD_INTERFACES leaves out " + strings.Join(some, " and ") +
+			", which PollerConfig.Interfaces names: what comes on them is the kernel's"}
+	}
+	return r, left
+}
+
+// openedOf returns those of the queues named for a device that the setting does not leave out.
+func (f *offloading) openedOf(snap *host.Snapshot, device string, named []int) []int {
+	setting, _ := queuesOf(f.poller.engine.nics.named, snap, device)
+	if len(setting) == 0 {
+		return named
+	}
+	return slices.DeleteFunc(slices.Clone(named), func(q int) bool { return !slices.Contains(setting, q) })
+}
+
+// numbers is a list of queues in order, as texts have it.
+func numbers(list []int) string {
+	var texts []string
+	for _, q := range slices.Sorted(slices.Values(list)) {
+		texts = append(texts, strconv.Itoa(q))
+	}
+	return strings.Join(texts, ", ")
 }
 
 // devices lists the names of the interfaces whose queues carry the frames of a path: one, or the members of a bond.
@@ -236,8 +291,8 @@ func (f *offloading) sameBond(snap *host.Snapshot, h nic.Interface, members []st
 func (f *offloading) fillShare(snap *host.Snapshot, i *nic.Interface, below []string, interfaces int) (each, queues int, why ring.Reason) {
 	const most, least = 16384, 8 // package xdp's default, and the least that it accepts
 	for _, name := range below {
-		n := len(i.Queues)
-		if n == 0 {
+		n := len(f.openedOf(snap, name, i.Queues))
+		if len(i.Queues) == 0 {
 			named, _ := queuesOf(f.poller.engine.nics.named, snap, name)
 			n = len(named)
 		}

@@ -35,7 +35,9 @@ type PollerConfig struct {
 	Memory []byte
 
 	// Interfaces are the only ones that the poller's offloaded ring may open; the kernel keeps the others, and a wildcard is all of these. Empty
-	// takes the setting (SX_OFFLOAD_INTERFACES). Pollers of another kind than offload refuse it.
+	// takes the setting (SX_OFFLOAD_INTERFACES). Of queues that are named here those are opened which the setting does not leave out of the
+	// interface; paths name the others (offload.queues_left_out), and where all are left out the interface is not opened. Pollers of another
+	// kind than offload refuse it.
 	Interfaces []conf.Interface
 	// Checksum is the policy for received checksums of the poller's offloaded ring; "" takes the setting (SX_CHECKSUM). Pollers of another
 	// kind refuse it, because their kernel verifies.

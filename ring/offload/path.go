@@ -68,7 +68,9 @@ func (d *driver) Path(s *ring.Socket) ring.Path {
 			p.Reasons = append(p.Reasons, pollStampReason(x.Interface.Name))
 		}
 		for _, r := range x.Interface.Path {
-			addReason(r)
+			if !slices.Contains(p.Reasons, ring.Reason(r)) { // members of a bond have the same
+				addReason(r)
+			}
 		}
 		if x.Why.Code != "" {
 			addReason(x.Why)
