@@ -1,6 +1,7 @@
 package xtreme_test
 
 import (
+	"math"
 	"runtime"
 	"testing"
 
@@ -24,15 +25,19 @@ func TestAPollerThatCannotBeMadeLeavesNothing(t *testing.T) {
 	}
 	var limit unix.Rlimit
 	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
-	before := heap()
-	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 3, Max: limit.Max}))
-	var err error
-	for range 40 {
-		if _, err = e.NewPoller("no", xtreme.PollerConfig{MemoryOnDemand: true}); err == nil {
-			break
+	kept := int64(math.MaxInt64)
+	for range 5 { // what other tests have left running takes and frees memory, too
+		before := heap()
+		require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 3, Max: limit.Max}))
+		var err error
+		for range 40 {
+			if _, err = e.NewPoller("no", xtreme.PollerConfig{MemoryOnDemand: true}); err == nil {
+				break
+			}
 		}
+		require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit))
+		require.ErrorIs(t, err, unix.EMFILE)
+		kept = min(kept, heap()-before)
 	}
-	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit))
-	require.ErrorIs(t, err, unix.EMFILE)
-	require.Less(t, heap()-before, int64(1<<20))
+	require.Less(t, kept, int64(1<<20))
 }
