@@ -31,7 +31,7 @@ func TestCausesOfAGap(t *testing.T) {
 		{"a page from a disk", busy, threadCounts{known: true, major: 2}, 0, "page fault: 2 waited for a disk"},
 		{"new pages", busy, threadCounts{known: true, minor: 20_000}, 0, "page fault: 20000 new pages of memory"},
 	} {
-		var p processTime
+		p := processTime{fault: time.Microsecond}
 		for at := begin.Add(-time.Second); at.Before(begin.Add(time.Second)); at = at.Add(10 * ms) { // the statistics' goroutine ticked
 			p.ticks[p.n%len(p.ticks)].at = at
 			p.n++

@@ -130,6 +130,15 @@ type processTime struct {
 	ticks [512]processTick // a ring: some five seconds
 	n     int
 	meter hoststat.Collections
+	fault time.Duration // what a page fault without a disk takes on this machine; 0: it was not measured yet
+}
+
+// faultTime is what a page fault without a disk takes. It is measured when it is asked for first, by the statistics' goroutine.
+func (p *processTime) faultTime() time.Duration {
+	if p.fault == 0 {
+		p.fault = max(hoststat.FaultTime(), time.Nanosecond)
+	}
+	return p.fault
 }
 
 // processTick is what one tick has noted.
@@ -181,10 +190,7 @@ func (p *processTime) absent(from, to time.Time) (longest time.Duration) {
 	return longest
 }
 
-const (
-	absence   = 25 * time.Millisecond // between ticks of 10 ms: the statistics' goroutine did not run either
-	faultTime = time.Microsecond      // what a page fault without a disk takes, with the zeroing of a page, in a virtual machine
-)
+const absence = 25 * time.Millisecond // between ticks of 10 ms: the statistics' goroutine did not run either
 
 // gapCause is what caused a gap: a code of package stats, and more, for people.
 type gapCause struct{ code, more string }
@@ -211,7 +217,7 @@ func (p *processTime) cause(g *gapRecord, steal time.Duration) gapCause {
 		return because(stats.CodeStopped, "no thread of the process ran (SIGSTOP, a debugger, or the machine paused)")
 	case g.thread.known && g.thread.major > 0 && g.thread.delayed < half:
 		return because(stats.CodePageFault, "%d waited for a disk", g.thread.major)
-	case g.thread.known && time.Duration(g.thread.minor)*faultTime >= half:
+	case g.thread.known && g.thread.minor > 0 && time.Duration(g.thread.minor)*p.faultTime() >= half:
 		return because(stats.CodePageFault, "%d new pages of memory", g.thread.minor)
 	case p.collected(begin):
 		return because(stats.CodeCollection, "one was under way")

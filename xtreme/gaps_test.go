@@ -166,8 +166,8 @@ func (w *gapWorld) longestBetween(from, to time.Time) (e stats.Event) {
 
 // Each gap is named by its cause, in 18 of 20 at the least with SOCKETXTREME_LONG on a machine that does nothing else: other programs cause gaps
 // too. One without a cause that could be known is called unknown. Without it a cause that is named right twice will do. Attempts in which other
-// programs or machines had the processor, or so many gaps were that the journal left this one out, do not count; where nearly all are such nothing is
-// judged.
+// programs or machines had the processor, or so many gaps were that the journal left this one out, do not count; where nearly all are such
+// nothing is judged.
 func TestGapsAreNamed(t *testing.T) {
 	testnet.SkipIfSlow(t)
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(4, runtime.GOMAXPROCS(0)))) // the statistics' goroutine runs beside the hog
