@@ -206,8 +206,8 @@ func IsIdle(r *Ring) bool {
 	return idle
 }
 
-// IdleAndFailing is IsIdle, and whether the next Poll returns an error, in one call, for pollers of several rings: a failure waits, or the caller
-// is a callback or posted work of the ring's present Poll. Owner only.
+// IdleAndFailing is IsIdle, and whether the next Poll returns an error, in one call, for pollers of several rings: a failure waits, or the
+// caller is a callback or posted work of the ring's present Poll. Owner only.
 func IdleAndFailing(r *Ring) (idle, failing bool) {
 	if !r.readable() {
 		return false, false

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// FaultTime measures what a page fault takes that needs no disk, with the zeroing of the page: some tenths of a microsecond, in a virtual machine
-// some microseconds. It touches 128 new pages, and the mean of the fastest 32 counts. 0: there was no memory.
+// FaultTime measures what a page fault takes that needs no disk, with the zeroing of the page: some tenths of a microsecond, in a virtual
+// machine some microseconds. It touches 128 new pages, and the mean of the fastest 32 counts. 0: there was no memory.
 func FaultTime() time.Duration {
 	const batch, batches = 32, 4
 	page := os.Getpagesize()
