@@ -97,7 +97,7 @@ var libraryParameters = []Parameter{
 }
 
 var xlioParameters = []Parameter{
-	inert("XLIO_LRO", "LRO", "auto", anyText, HardwareOnly, "large receive by ConnectX cards; for the kernel's sockets: ethtool -K lro"),
+	inert("XLIO_LRO", "LRO", "auto", anyText, HardwareOnly, "large receive by ConnectX cards; for the kernel's sockets: ethtool -K lro, which the kernel turns off on an interface whose program runs behind the driver"),
 	inert("XLIO_MULTILOCK", "Multilock", "0", within(0, 1), NotApplicable, "the locks that it chooses between are not here"),
 	inert("XLIO_NGINX_WORKERS_NUM", "Nginx workers", "0", count, NotApplicable,
 		"several loops or processes share a port with ReusePort; what comes by an interface for our own TCP goes to loops with a queue of "+

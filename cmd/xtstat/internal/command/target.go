@@ -26,7 +26,7 @@ func (t *target) flags(f *pflag.FlagSet) {
 	f.StringVarP(&t.directory, "directory", "k", stats.DefaultDirectory(), "the directory of the statistics (VMA_STATS_SHMEM_DIR)")
 	f.IntVarP(&t.pid, "pid", "p", 0, "the process with this id, in its own namespace, also one that has ended")
 	f.StringVarP(&t.name, "name", "n", "", "the process of this program")
-	f.BoolVarP(&t.find, "find_pid", "f", false, "the process that began last (the default)")
+	f.BoolVarP(&t.find, "find_pid", "f", false, "the process that began last to count (the default)")
 	f.BoolVarP(&t.keep, "forbid_clean", "F", false, "remove no files of processes that have ended; without it the newest eight stay")
 	f.BoolVar(&t.json, "json", false, "print JSON, a line for each cycle")
 }
@@ -39,7 +39,7 @@ func (t *target) entries() ([]stats.Entry, error) {
 	return stats.List(t.directory)
 }
 
-// open opens the file of the process. Without a choice it is the live one that began last.
+// open opens the file of the process. Without a choice it is the live one that began last to count.
 func (t *target) open() (*stats.Reader, error) {
 	list, err := t.entries()
 	if err != nil {
