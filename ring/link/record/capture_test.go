@@ -156,12 +156,16 @@ func TestCaptureLimit(t *testing.T) {
 	quiet, busy := main.Tap(&counted{name: "eth0", queue: 0}, w.pool), main.Tap(&counted{name: "eth0", queue: 1}, w.pool)
 	w.receive(quiet, "first")
 	w.Eventually(func() bool { return countsOf(quiet)["written"] == 1 }, time.Minute, time.Millisecond)
-	w.receiveAll(busy, numbered(0, 100, 1000))
+	w.receiveAll(busy, numbered(0, 100, 1400))
+	w.Eventually(func() bool { return countsOf(busy)["written"]+countsOf(busy)["over_limit"] == 100 }, time.Minute, time.Millisecond)
+	before := countsOf(busy)["written"]
+	w.receive(busy, "short") // there would be room for it, behind a hole
 	quiet.Close()
 	busy.Close()
 	w.NoError(w.rec.Close())
 	counts := countsOf(busy)
-	w.Equal(uint64(100), counts["written"]+counts["over_limit"])
+	w.Equal(uint64(101), counts["written"]+counts["over_limit"])
+	w.Equal(before, counts["written"])
 	w.Greater(counts["written"], uint64(10))
 	w.Zero(countsOf(quiet)["over_limit"])
 	w.Equal(1, strings.Count(log.String(), "the capture has its size"), log.String())
