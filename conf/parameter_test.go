@@ -34,6 +34,7 @@ var every = []struct {
 	{"VMA_TCP_MAX_SYN_RATE", "100", func(s *Settings) any { return s.OwnTCP.SynRate }, 100, "100001"},
 	{"XLIO_TCP_SEND_BUFFER_SIZE", "1MB", func(s *Settings) any { return s.OwnTCP.SendBuffer }, 1 << 20, "0"},
 	{"SX_TCP_RTO_MIN", "1", func(s *Settings) any { return s.OwnTCP.RTOMin }, time.Millisecond, "0"},
+	{"SX_TCP_RTO_MIN", "60000", func(s *Settings) any { return s.OwnTCP.RTOMin }, time.Minute, "60001"},
 	{"SX_TCP_DELAYED_ACK", "0", func(s *Settings) any { return s.OwnTCP.DelayedAck }, time.Duration(0), "500"},
 	{"SX_OFFLOAD_XDP_MODE", "native", func(s *Settings) any { return s.Offload.Mode }, XDPNative, "turbo"},
 	{"SX_OFFLOAD_TIME", "xdp", func(s *Settings) any { return s.Offload.Time }, TimeXDP, "sundial"},
@@ -104,6 +105,9 @@ func TestEachSettingIsReadAndChecked(t *testing.T) {
 		require.Len(t, s.Warnings, 1, c.name)
 		require.Contains(t, s.Warnings[0], c.name)
 		require.Contains(t, s.Warnings[0], "; the default is used")
+		if strings.HasPrefix(p.want, "a number from") {
+			require.Contains(t, s.Warnings[0], p.want)
+		}
 		s.Warnings = nil
 		require.Equal(t, Default(), s, c.name)
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"os"
 	"os/exec"
@@ -423,6 +424,23 @@ func TestDirectoryIsOpenedForGroup(t *testing.T) {
 			require.Equal(t, x.want, info.Mode()&^os.ModeDir, x.is)
 		}
 	}
+}
+
+// A directory that cannot be given to the group stays as it was: a later start, with the rights, makes or opens it.
+func TestDirectoryOfAGroupThatOneIsNotIn(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("root gives a directory to any group")
+	}
+	const roots = 0
+	made := filepath.Join(t.TempDir(), "made")
+	require.ErrorIs(t, makeDirectory(made, roots), fs.ErrPermission)
+	require.NoDirExists(t, made)
+	there := filepath.Join(t.TempDir(), "there")
+	require.NoError(t, os.Mkdir(there, 0o700))
+	require.ErrorIs(t, makeDirectory(there, roots), fs.ErrPermission)
+	info, err := os.Stat(there)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o700), info.Mode().Perm())
 }
 
 func TestAnotherUserIsRefused(t *testing.T) {
