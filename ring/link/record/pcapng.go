@@ -105,6 +105,7 @@ type writer struct {
 	interfaces map[string]*ngInterface
 	order      []*ngInterface
 	written    Written
+	full       bool // a frame had no room (WriteOptions.Limit): none is written any more, so that the file has no hole in front of a shorter one
 }
 
 type ngInterface struct {
@@ -189,6 +190,9 @@ func (x *writer) write(r *Record) (wrote bool, err error) {
 		size += interfaceSize
 	}
 	if x.options.Limit > 0 && x.written.Bytes+size > x.options.Limit {
+		x.full = true
+	}
+	if x.full {
 		x.written.Left++
 		return false, nil
 	}
