@@ -190,10 +190,10 @@ func atLeast(field func(*Settings) *time.Duration, unit time.Duration, least, mo
 	a.want = fmt.Sprintf("a number from %d to %d", least, most)
 	set, check := a.set, a.check
 	a.set = func(s *Settings, text string) error {
-		if n, err := strconv.Atoi(text); err != nil || n < least {
+		if n, err := strconv.Atoi(text); err != nil || n < least || set(s, text) != nil {
 			return fmt.Errorf("want %s", a.want)
 		}
-		return set(s, text)
+		return nil
 	}
 	a.check = func(s *Settings) bool { return *field(s) >= time.Duration(least)*unit && check(s) }
 	return a
@@ -285,7 +285,8 @@ func (a accepted) words(list ...string) accepted {
 		if value, ok := a.parse(text); ok {
 			return value, true
 		}
-		return text, slices.Contains(list, text)
+		lower := strings.ToLower(text)
+		return lower, slices.Contains(list, lower)
 	}}
 }
 

@@ -60,13 +60,19 @@ func makeDirectory(path string, group int) error {
 	if group >= 0 {
 		mode = 0o750
 	}
-	err := os.Mkdir(path, mode)
+	err := os.Mkdir(path, 0o700) // its own group is not to read there
 	switch {
 	case err == nil:
 		if group >= 0 {
 			err = os.Chown(path, -1, group)
 		}
-		return errors.Join(err, os.Chmod(path, mode)) // whatever the umask is
+		if err == nil {
+			err = os.Chmod(path, mode) // whatever the umask is
+		}
+		if err != nil {
+			return errors.Join(err, os.Remove(path))
+		}
+		return nil
 	case !errors.Is(err, fs.ErrExist):
 		return err
 	}
@@ -101,7 +107,10 @@ func letGroupIn(path string, info fs.FileInfo, group int) error {
 	case mode&bits == bits:
 		return nil
 	case int(stat.Uid) == os.Geteuid() && (isGroups || mode&0o070 == 0):
-		return errors.Join(os.Chown(path, -1, group), os.Chmod(path, mode&(fs.ModePerm|fs.ModeSticky|fs.ModeSetgid)|0o050))
+		if err := os.Chown(path, -1, group); err != nil {
+			return err
+		}
+		return os.Chmod(path, mode&(fs.ModePerm|fs.ModeSticky|fs.ModeSetgid)|0o050)
 	}
 	return fmt.Errorf("%s is closed to group %d, which is to read there: %w", path, group, unix.EPERM)
 }
