@@ -244,3 +244,12 @@ func (w *cabled) sendWrongSum(to netip.AddrPort) {
 	p = binary.BigEndian.AppendUint16(p, 0x1234)
 	w.NoError(unix.Sendto(fd, append(p, "wrong"...), 0, &unix.SockaddrInet4{Addr: target}))
 }
+
+// Without our own TCP no interface is opened for connections of it.
+func TestOpenInterfaceWithoutOwnTCP(t *testing.T) {
+	w := newCabled(t)
+	err := w.poller.OpenInterface(w.net.Local(0))
+	w.ErrorIs(err, xtreme.ErrNotSupported)
+	w.ErrorContains(err, "offload.no_tcp")
+	w.NotContains(w.log.String(), "offloaded interface")
+}
