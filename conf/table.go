@@ -47,9 +47,10 @@ var ringParameters = []Parameter{
 			"tested on a network card",
 		access: toggle(func(s *Settings) *bool { return &s.Offload.BusyPoll }, false)}.on(RingOffload).as("0"),
 	Parameter{Name: "SX_OFFLOAD_GATHER", Title: "Answers that share a flush", Field: "Offload.Gather", State: Works,
-		Effect: "how many frames of datagrams an offloaded ring in copy mode may collect while frames come in, for some microseconds, to send them by one " +
-			"system call; 0: none. Flush sends them at once, and a reactor calls it in each turn that had something: the setting is for " +
-			"programs that call Poll themselves",
+		Effect: "how many frames an offloaded ring in copy mode may collect while frames come in, for some microseconds, to send them by one " +
+			"system call; 0: none. It is for programs that call Poll themselves and answer by SendTo or Send between two Polls: Flush, which a " +
+			"reactor calls in each turn that had something, and a datagram of SendPacket send all that waits, and what a ReceiveCallback sends leaves " +
+			"in its turn",
 		access: zeroOr(func(s *Settings) *int { return &s.Offload.Gather }, 2, 512)}.on(RingOffload).as("0"),
 	Parameter{Name: "SX_CAPTURE", Title: "Capture of offloaded frames", Field: "Offload.Capture", State: Works,
 		Effect: "a file for the frames that offloaded rings receive and send, as pcapng; the first %d in its name is the process id; empty: " +
@@ -312,8 +313,8 @@ var logParameters = []Parameter{
 		Effect: "how many sockets have room at a time in a file in VMA_STATS_SHMEM_DIR, which counts those that found none",
 		access: integer(func(s *Settings) *int { return &s.StatsSockets }, 0, 1024)}.unless(notPublished),
 	Parameter{Name: "SX_STATS_GROUP", Title: "Stats readers", Field: "StatsGroup", State: Works,
-		Effect: "a group, by name or number, whose members may read the files in VMA_STATS_SHMEM_DIR; to change anything takes the process's user, or " +
-			"root. A name that does not exist, a group that an ordinary user is not in, and a directory that is open to another group only are " +
+		Effect: "a group, by name or number, whose members may read the files in VMA_STATS_SHMEM_DIR; to change anything, and for what the process is asked for (xtstat " +
+			"capture; settings, goroutines and frames of a report), takes the process's user, or root. A name that does not exist, a group that an ordinary user is not in, and a directory that is open to another group only are " +
 			"warnings, and nothing is published. Where auto is in $XDG_RUNTIME_DIR, which systemd closes to all others, a directory has to be named",
 		access: text(func(s *Settings) *string { return &s.StatsGroup }, "a group", anything)}.unless(notPublished).as(""),
 	Parameter{Name: "VMA_CPU_USAGE_STATS", Title: "Polling CPU idle usage", Field: "CPUUsage", State: Works,

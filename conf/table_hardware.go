@@ -30,7 +30,8 @@ var tcpParameters = []Parameter{
 		"our own TCP takes segments that were joined before it, as those of a peer on this machine; of the kernel: ethtool -K gro, "+
 			"but not on an interface whose program runs behind the driver, where the kernel joins nothing (docs/offload.md)"),
 	Parameter{Name: "VMA_TCP_3T_RULES", Title: "TCP 3T rules", Field: "OwnTCP.ConnectionThreeTuple", State: Works,
-		Effect: "1 has the steering program take all TCP to the local address and port of a connection that is opened here, 0 that of its peer",
+		Effect: "1 has the steering program take all TCP to the local address and port of a connection that our own TCP opens, and what is for none of its " +
+			"connections is answered with a reset, so that no other socket of this host can connect from there; 0 only that of its peer",
 		access: toggle(func(s *Settings) *bool { return &s.OwnTCP.ConnectionThreeTuple }, false)}.on(RingOffload).unless(noOwnTCP).as("0"),
 	inert("VMA_TCP_TIMER_RESOLUTION_MSEC", "TCP Timer Resolution (msec)", "100", count, NotApplicable,
 		"timers of our own TCP have ticks of half a millisecond, and run inside Poll, up to 16 turns of the ring after they are due"),

@@ -149,7 +149,7 @@ func (f *offloading) openForAccepted(a *ring.Adopted) (*ring.Set, []ring.Reason)
 
 // OpenInterface has the poller's offloaded ring open the interface of a local address, as a listener there would; of an unspecified one all
 // that are up. A poller that is to serve connections which others accept may call it before they come, and learns whether it can. Errors:
-// ErrNotSupported with the reason. Owner only, or anyone before the first Poll.
+// ErrNotSupported with the reason, such as that SX_OFFLOAD_TCP is not set. Owner only, or anyone before the first Poll.
 func (p *Poller) OpenInterface(local netip.Addr) error {
 	if local = local.Unmap(); local == netip.IPv6Unspecified() {
 		local = netip.IPv4Unspecified()
@@ -205,6 +205,9 @@ func (p *Poller) adoptingSet(a *ring.Adopted) (*ring.Set, error) {
 	}
 	if p.offloaded == nil {
 		return nil, notOffloadedError([]ring.Reason{notAsked(p.kind)})
+	}
+	if !p.offloaded.tcp() {
+		return nil, notOffloadedError([]ring.Reason{noTCP})
 	}
 	why := p.offloaded.openMirror()
 	if why == nil {

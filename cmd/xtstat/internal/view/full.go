@@ -29,7 +29,7 @@ func Full(w io.Writer, s *Snapshot) {
 	for i := range s.Blocks[stats.Pollers] {
 		v := &s.Blocks[stats.Pollers][i]
 		fmt.Fprintf(w, "%s\tBUFFER_POOL=[%d]\n", rule, v.Index)
-		fmt.Fprintf(w, "%-20s %d\n%-20s %d\n%-20s %d\n", "Size:", v.Value("buffers"), "No buffers error:", v.Value("no_buffer"),
+		fmt.Fprintf(w, "%-20s %d\n%-20s %d %-3s\n%-20s %d\n", "Size:", v.Value("buffers"), "No buffers error:", v.Value("no_buffer"), s.suffix(),
 			"In use:", v.Value("buffers_used"))
 		states(w, v)
 	}
