@@ -409,3 +409,62 @@ func TestSourceFilterOrGroup(t *testing.T) {
 	require.Contains(t, unwanted([]string{"233.252.0.1 from 10.57.0.2"}).Cause, " or ", "it may have been another group")
 	require.Contains(t, unwanted(nil, gap).Cause, " or ", "what was joined is not known")
 }
+
+// What the kernel has not delivered is counted between the samples that differ in it, also where packets come all the time. A packet that was
+// under way while the counters were read is no loss.
+func TestBoundsOfSamplesThatDiffer(t *testing.T) {
+	var list []stats.Sample
+	for i, missing := range []uint64{0, 0, 1, 0, 143, 143, 144, 143, 143} {
+		n := uint64(10_000 * i)
+		list = append(list, stats.Sample{Time: noon.Add(time.Duration(i) * time.Second), Interval: time.Second, Values: map[string]uint64{"host.ip.InReceives": n,
+			"host.ip.InDelivers": n - missing, "host.ip.InMcastPkts": n}})
+	}
+	from, to := noon.Add(500*time.Millisecond), noon.Add(8*time.Second)
+	found := Explain(Gather(list, []stats.Event{feedGap(3520, 404, 20, "deep 1-404 missing on a: no recovery")}, from, to))
+	require.Equal(t, Kernel, found[0].Place, "%+v", found)
+	require.EqualValues(t, 143, found[0].Count)
+	require.Contains(t, found[0].Evidence, "counted between 12:00:03.000 and 12:00:04.000; a feed has a gap in that time")
+	found = Explain(Gather(list, nil, from, to))
+	require.Equal(t, [2]time.Time{noon.Add(3 * time.Second), noon.Add(4 * time.Second)}, [2]time.Time{found[0].Since, found[0].Until})
+}
+
+// Two looks that are more than 10 ms apart are said, although the time in the middle is within 10 ms of both.
+func TestBoundsOfLooks(t *testing.T) {
+	for apart, want := range map[time.Duration]string{10200 * time.Microsecond: "", 17600 * time.Microsecond: "begun between 12:00:00.091 and 12:00:00.108"} {
+		x := drop(100, 132, "udp.budget")
+		x.Earliest, x.Latest, x.End = x.Time.Add(-apart/2), x.Time.Add(apart/2), x.Time.Add(apart/2)
+		found, _ := explained(nil, x)
+		require.Equal(t, want, found[0].Bounds())
+	}
+}
+
+// A gap in a feed that began between the looks of the first loss, and ended at the last one, tells when frames were lost. One that began at
+// another time does not, nor does one beside what did not lose its messages.
+func TestAGapTellsTheTimeOfDrops(t *testing.T) {
+	at := func(ms int) time.Time { return noon.Add(time.Duration(ms) * time.Millisecond) }
+	look := func(from, to int, n uint64, counter string) stats.Event {
+		x := drop((from+to)/2, n, counter)
+		x.Earliest, x.Latest, x.End = at(from), at(to), at(to)
+		return x
+	}
+	gap := func(from, to int) stats.Event {
+		x := feedGap(to+2, 95, 0, "deep 1-95 missing on a: no recovery")
+		x.Earliest, x.Latest, x.End = at(from), at(from), at(to)
+		return x
+	}
+	for _, c := range []struct{ from, to, begin, end int }{{246, 252, 246, 252}, {236, 252, 238, 252}, {246, 290, 246, 259}, {200, 252, 243, 259}, {246, 247, 243, 259}} {
+		found, _ := explained(nil, look(238, 248, 26, "udp.sum"), look(248, 259, 6, "udp.sum"), gap(c.from, c.to))
+		require.Equal(t, [2]time.Time{at(c.begin), at(c.end)}, [2]time.Time{found[0].Time, found[0].Until}, "%+v", c)
+		require.Equal(t, 1, found[1].BecauseOf)
+		require.Empty(t, found[0].Bounds())
+	}
+}
+
+// Which sender was refused is not known: what is named is what the filter lets pass, and is called so.
+func TestRefusedSourceIsNotTheJoinedOne(t *testing.T) {
+	e := Gather(samples(map[string]uint64{"host.ip.InReceives": 20}), []stats.Event{feedGap(500, 60, 3, "deep 1-60 missing on a: no recovery")}, noon,
+		noon.Add(time.Second))
+	e.Joined = []string{"233.252.0.1 from 10.57.0.2"}
+	require.Equal(t, "the kernel dropped packets without an error: the filter of sources refused multicast (no counter has the sender that was refused); what "+
+		"was joined, and is let pass: 233.252.0.1 from 10.57.0.2", Explain(e)[0].Cause)
+}
