@@ -50,3 +50,16 @@ func TestUpdate(t *testing.T) {
 	require.NoError(t, m.Update(r, now.Add(3*time.Second)))
 	require.Empty(t, m.Sockets)
 }
+
+// A lost packet that two counters have is one in the sum of what is lost, and what the kernel has dropped is in it.
+func TestLostAreCountedOnce(t *testing.T) {
+	var samples []stats.Sample
+	for i, x := range []struct{ budget, drops, missing uint64 }{{}, {132, 0, 0}, {132, 132, 0}, {132, 132, 143}, {132, 132, 143}} {
+		n := uint64(10_000 * i)
+		samples = append(samples, stats.Sample{Time: time.Unix(int64(i), 0), Interval: time.Second, Values: map[string]uint64{"drop.udp.budget": x.budget,
+			"socket.drops": x.drops, "host.ip.InReceives": n, "host.ip.InDelivers": n - x.missing, "host.ip.InMcastPkts": n}})
+	}
+	m := &Model{}
+	m.losses(samples)
+	require.Equal(t, Series{132, 0, 143, 0}, m.Lost)
+}
