@@ -51,3 +51,24 @@ func TestOpenLinksWhileInterfacesChange(t *testing.T) {
 		require.NoError(t, l.Close())
 	}
 }
+
+// A change of the XDP program says what was done. The kernel does not tell of a program that a ring attaches: it is found with the next change.
+func TestTextsOfPrograms(t *testing.T) {
+	l := &Links{known: map[int]linkState{}}
+	var texts []string
+	see := func(id uint32) {
+		a := netlink.NewLinkAttrs()
+		a.Index, a.Name = 2, "v0"
+		if id != 0 {
+			a.Xdp = &netlink.LinkXdp{Attached: true, ProgId: id}
+		}
+		l.update(&netlink.Dummy{LinkAttrs: a}, func(c LinkChange) { texts = append(texts, c.Text) })
+	}
+	for _, id := range []uint32{0, 3272, 3300, 0} {
+		see(id)
+	}
+	require.Equal(t, []string{"v0: the interface came",
+		"v0: an XDP program (3272) is on the interface, which had none when the kernel last told of it",
+		"v0: the XDP program 3272 was replaced by 3300",
+		"v0: the XDP program 3300 was taken off"}, texts)
+}
