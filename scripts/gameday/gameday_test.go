@@ -1,10 +1,13 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"flag"
 	"io/fs"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -213,4 +216,43 @@ func judge(a *answer, all []finding) string {
 		return "the time is not exact"
 	}
 	return ""
+}
+
+// Frames are lost while buffers are held: the end is when they were released, not when the last datagram was sent that the application holds.
+func TestHeldBuffersEndWithTheirRelease(t *testing.T) {
+	at := func(ms int) time.Time { return time.Now().Add(time.Duration(ms) * time.Millisecond).Round(0) }
+	var answers bytes.Buffer
+	reports := []report{{Begin: at(0), End: at(1)}, {Begin: at(500), End: at(500)}, {Begin: at(600), End: at(602)}, {Begin: at(700), End: at(700), Audit: 4990}}
+	for _, r := range reports {
+		require.NoError(t, json.NewEncoder(&answers).Encode(r))
+	}
+	server, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	require.NoError(t, err)
+	defer server.Close()
+	var commands bytes.Buffer
+	g := &game{commands: writeCloser{&commands}, answers: bufio.NewReader(&answers)}
+	for range auditSockets {
+		c, err := net.DialUDP("udp4", nil, server.LocalAddr().(*net.UDPAddr))
+		require.NoError(t, err)
+		defer c.Close()
+		g.audit = append(g.audit, c)
+	}
+	var a answer
+	require.NoError(t, holdBuffers(g, &a))
+	require.Equal(t, "exhaust\nreport\nrelease\nreport\n", commands.String())
+	require.Equal(t, 10, a.Packets)
+	require.True(t, a.Begin.Equal(reports[0].Begin))
+	require.True(t, a.End.Equal(reports[2].End), "%v", a.End)
+}
+
+// writeCloser is a buffer that is closed.
+type writeCloser struct{ *bytes.Buffer }
+
+func (writeCloser) Close() error { return nil }
+
+// Packets take the other way until a program is on the interface again, behind the end of what was done: the answer says so.
+func TestAnswerSaysWhatFollowsADisplacedProgram(t *testing.T) {
+	c, err := findCause("program displaced")
+	require.NoError(t, err)
+	require.Contains(t, c.note, "until the feed handler had attached another one")
 }
