@@ -17,7 +17,7 @@ import (
 type cause struct {
 	name  string
 	place string // as xtstat why calls it
-	note  string
+	note  string // what is said with the answer
 
 	kernelRing  bool     // the feed handler is on a ring of the kernel's: what is done does not meet redirected frames
 	queues      int      // of the veth; 0: 1
@@ -38,7 +38,8 @@ var causes = []cause{
 	{name: "link flap", place: "card", inject: flap},
 	{name: "a queue that no ring serves", place: "card", queues: 2, diverts: true, environment: []string{"SX_OFFLOAD_INTERFACES=" + device + ":0", "SX_OFFLOAD_XDP_MODE=native"},
 		inject: strayQueue},
-	{name: "program displaced", place: "kernel", diverts: true, inject: displace},
+	{name: "program displaced", place: "kernel", diverts: true, inject: displace,
+		note: "From then on packets came through the kernel, until the feed handler had attached another one: some ten milliseconds, up to a second."},
 	{name: "nft drop", place: "kernel", kernelRing: true, inject: dropByRule},
 	{name: "ring full", place: "application", inject: stall},
 	{name: "no buffers, because they are held", place: "application", inject: holdBuffers, environment: []string{"VMA_RX_WRE=512"}},
@@ -204,7 +205,8 @@ func spendBudget(g *game, a *answer) error {
 		return err
 	}
 	a.End = time.Now()
-	return g.endHold(a, before, 200+g.size)
+	_, err = g.endHold(a, before, 200+g.size)
+	return err
 }
 
 // holdBuffers: the application keeps buffers and datagrams, until none lie ready for the card.
@@ -217,24 +219,25 @@ func holdBuffers(g *game, a *answer) error {
 	if err := g.sendAudit(5000, auditSockets); err != nil {
 		return err
 	}
-	a.End = time.Now()
-	return g.endHold(a, before, 5000)
+	a.End, err = g.endHold(a, before, 5000) // until then frames are lost
+	return err
 }
 
-// endHold has the application release what it holds, and counts what the audit line has lost meanwhile.
-func (g *game) endHold(a *answer, before report, sent int) error {
+// endHold has the application release what it holds, and counts what the audit line has lost meanwhile. It returns when all was released.
+func (g *game) endHold(a *answer, before report, sent int) (released time.Time, err error) {
 	if _, err := g.tell("report"); err != nil { // what came is counted
-		return err
+		return released, err
 	}
-	if _, err := g.tell("release"); err != nil {
-		return err
+	release, err := g.tell("release")
+	if err != nil {
+		return released, err
 	}
 	after, err := g.tell("report") // what waited was delivered
 	if err != nil {
-		return err
+		return released, err
 	}
 	a.Packets += sent - (after.Audit - before.Audit)
-	return nil
+	return release.End, nil
 }
 
 // leave: the feed handler leaves its group and joins it again.

@@ -22,7 +22,7 @@ type answer struct {
 	Packets  int    `json:"packets"`
 	Messages int    `json:"messages"`
 	Others   int    `json:"others"`         // packets that were lost at other times, because this machine did something else
-	Note     string `json:"note,omitempty"` // what this kernel does not have, and what was done instead
+	Note     string `json:"note,omitempty"` // what this kernel does not have, and what was done instead; or what followed
 }
 
 // seal writes the answer to a file in the directory, in a form that is not read by accident.
