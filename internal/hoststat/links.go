@@ -172,11 +172,7 @@ func (l *Links) update(x netlink.Link, changed func(LinkChange)) {
 		changed(describeLink(a.Name, LinkCarrierBack, "the carrier is there"))
 	}
 	if was.program != now.program {
-		what := LinkProgramOff
-		if was.program == 0 {
-			what = LinkProgramOn
-		}
-		changed(describeLink(a.Name, what, fmt.Sprintf("the XDP program was %s and is %s", program(was.program), program(now.program))))
+		changed(describeProgram(a.Name, was.program, now.program))
 	}
 	if was.mtu != now.mtu {
 		changed(describeLink(a.Name, LinkMTU, fmt.Sprintf("the MTU was %d and is %d", was.mtu, now.mtu)))
@@ -188,9 +184,14 @@ func describeLink(name string, what LinkChangeKind, text string) LinkChange {
 	return LinkChange{name, what, name + ": " + text}
 }
 
-func program(id uint32) string {
-	if id == 0 {
-		return "none"
+// describeProgram is a change of an interface's XDP program, given by its id; 0: none. The kernel does not tell of one that is attached by a BPF
+// link, which is found with the next change of the interface.
+func describeProgram(name string, was, now uint32) LinkChange {
+	switch {
+	case was == 0:
+		return describeLink(name, LinkProgramOn, fmt.Sprintf("an XDP program (%d) is on the interface, which had none when the kernel last told of it", now))
+	case now == 0:
+		return describeLink(name, LinkProgramOff, fmt.Sprintf("the XDP program %d was taken off", was))
 	}
-	return fmt.Sprint(id)
+	return describeLink(name, LinkProgramOff, fmt.Sprintf("the XDP program %d was replaced by %d", was, now))
 }
