@@ -100,6 +100,35 @@ func narrow(found []Finding) {
 	}
 }
 
+// narrowLooks gives findings of drops, which are between two looks at a counter, the time of the gaps in feeds that follow from them, if these
+// begin between the looks of the first drop, and end after the first look of the last one. Findings that blame a gap between polls have its time.
+func narrowLooks(found []Finding) {
+	for i := range found {
+		f := &found[i]
+		if f.dropped == nil || f.kind != aboutLoss && f.kind != aboutUnwanted || !f.gapEnd.IsZero() {
+			continue
+		}
+		var s span
+		for j := range found {
+			if gap := &found[j]; gap.kind == aboutFeed && gap.exact && gap.Bounds() == "" && f.explains(gap) {
+				s.add(span{gap.Time, gap.Until})
+			}
+		}
+		if s.from.Before(f.Earliest.Add(-exactness)) || s.from.After(f.Latest) || s.to.Before(f.lastLook) {
+			continue
+		}
+		f.Evidence = append(f.Evidence, fmt.Sprintf("counted between %s and %s; a feed has a gap in that time", f.Earliest.Format("15:04:05.000"),
+			f.Until.Format("15:04:05.000")))
+		if f.Time = s.from; f.Time.Before(f.Earliest) {
+			f.Time = f.Earliest
+		}
+		if s.to.Before(f.Until) {
+			f.Until = s.to
+		}
+		f.Earliest, f.Latest = time.Time{}, time.Time{}
+	}
+}
+
 // beginLinks gives findings of interfaces that went down the begin of the gap in a feed that follows: the kernel tells of such an interface when
 // it has waited for all that was under way in it, some ten milliseconds after the last frame.
 func beginLinks(found []Finding) {

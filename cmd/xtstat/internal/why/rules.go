@@ -323,21 +323,17 @@ func links(e *Evidence) (found []Finding) {
 // notDelivered: packets that reached the kernel's IP, and no protocol of it, and no counter says why. The kernel counts multicast once it has
 // found a member of the group that wants the source (InMcastPkts): what of that was not delivered was dropped behind, by a rule.
 func notDelivered(e *Evidence) (found []Finding) {
-	ip := func(name string) uint64 { n, _ := e.delta(stats.Host, "ip."+name); return n }
-	in, out := ip("InReceives"), ip("InDelivers")
-	for _, c := range []string{"InHdrErrors", "InAddrErrors", "InUnknownProtos", "InDiscards", "ForwDatagrams", "InNoRoutes", "InTruncatedPkts", "InCsumErrors"} {
-		out += ip(c)
-	}
-	out += ip("ReasmReqds") - min(ip("ReasmReqds"), ip("ReasmOKs"))
-	if in <= out {
+	ip := func(name string) uint64 { return e.Deltas[stats.Host+".ip."+name] }
+	all := missing(ip)
+	if all == 0 {
 		return nil
 	}
 	segments, _ := e.delta(stats.Host, "tcp.InSegs")
 	unicast := min(segments, ip("InDelivers"))
 	wanted := ip("InMcastPkts") // and not delivered:
 	wanted -= min(wanted, ip("InDelivers")-unicast)
-	ruled := min(in-out, wanted)
-	evidence := []string{fmt.Sprintf("ip.InReceives +%d", in), fmt.Sprintf("ip.InDelivers +%d", ip("InDelivers")), fmt.Sprintf("ip.InMcastPkts +%d", ip("InMcastPkts"))}
+	ruled := min(all, wanted)
+	evidence := []string{fmt.Sprintf("ip.InReceives +%d", ip("InReceives")), fmt.Sprintf("ip.InDelivers +%d", ip("InDelivers")), fmt.Sprintf("ip.InMcastPkts +%d", ip("InMcastPkts"))}
 	unwanted, more := e.unwanted()
 	for _, x := range []struct {
 		kind     kind
@@ -348,14 +344,46 @@ func notDelivered(e *Evidence) (found []Finding) {
 	}{
 		{aboutLoss, Kernel, ruled, "the kernel dropped packets for members of groups between IP and UDP without an error: a rule of the firewall (nft list ruleset)",
 			evidence},
-		{aboutUnwanted, e.groupsPlace(), in - out - ruled, "the kernel dropped packets without an error: " + unwanted, append(slices.Clone(evidence), more...)},
+		{aboutUnwanted, e.groupsPlace(), all - ruled, "the kernel dropped packets without an error: " + unwanted, append(slices.Clone(evidence), more...)},
 	} {
 		if x.count > 0 {
-			found = append(found, e.sampledAt(Finding{kind: x.kind, Place: x.place, Cause: x.cause, Count: x.count, Unit: "packets", Evidence: x.evidence},
-				stats.Host, "ip.InReceives"))
+			s := e.missingIn()
+			found = append(found, Finding{kind: x.kind, Place: x.place, Cause: x.cause, Count: x.count, Unit: "packets", Evidence: x.evidence, Since: s.from, Until: s.to})
 		}
 	}
 	return found
+}
+
+// missing is how many packets reached the kernel's IP and no protocol of it, and are in no counter of what happens to others; of counters of IP by
+// how much they grew.
+func missing(grew func(name string) uint64) uint64 {
+	in, out := grew("InReceives"), grew("InDelivers")
+	for _, c := range []string{"InHdrErrors", "InAddrErrors", "InUnknownProtos", "InDiscards", "ForwDatagrams", "InNoRoutes", "InTruncatedPkts", "InCsumErrors"} {
+		out += grew(c)
+	}
+	out += grew("ReasmReqds") - min(grew("ReasmReqds"), grew("ReasmOKs"))
+	return in - min(in, out)
+}
+
+// missingIn is from the begin of the first sample in which more packets were missing to the end of the last one. What is missing in a sample and
+// not in a later one was under way when the kernel's counters were read.
+func (e *Evidence) missingIn() (s span) {
+	until := make([]uint64, len(e.samples)) // from the begin of the window to the end of each sample
+	for i := range e.samples {
+		until[i] = missing(func(name string) uint64 {
+			name = stats.Host + ".ip." + name
+			return e.samples[i].Values[name] - min(e.first[name], e.samples[i].Values[name])
+		})
+	}
+	for i := len(until) - 2; i >= 0; i-- {
+		until[i] = min(until[i], until[i+1])
+	}
+	for i := range e.samples {
+		if x := &e.samples[i]; until[i] > until[max(0, i-1)] || i == 0 && until[0] > 0 {
+			s.add(span{x.Time.Add(-x.Interval), x.Time})
+		}
+	}
+	return s
 }
 
 // unwanted says what multicast was that the kernel counted for no member, and what shows it. Sockets have joined groups, or groups from a source
@@ -380,7 +408,8 @@ func (e *Evidence) unwanted() (cause string, evidence []string) {
 	case filtered == 0 || left:
 		return group, []string{joined, rules}
 	case filtered == len(e.Joined) && gap:
-		return filter + ": " + strings.Join(e.Joined, ", "), []string{rules}
+		return "the filter of sources refused multicast (no counter has the sender that was refused); what was joined, and is let pass: " +
+			strings.Join(e.Joined, ", "), []string{rules}
 	}
 	return filter + ", or for a group that no socket had joined here", []string{joined, rules}
 }

@@ -60,6 +60,7 @@ type Finding struct {
 	hit      []string          // of a finding that names its sockets: feeds that have lost packets there
 	spared   []string          // and feeds whose sockets have lost none
 	dropped  map[string]uint64 // what the journal has of its losses, by counter
+	lastLook time.Time         // of the same: the last loss was between this and Until
 }
 
 // Evidence is what is known of a window of time.
@@ -76,9 +77,11 @@ type Evidence struct {
 	TextOnly bool              // the process is of an older version, whose events have a text and no other fields
 
 	samples  []stats.Sample
-	grew     map[string]span // by column: in which samples
-	complete bool            // no event of the window was written over
-	nearest  *stats.Event    // outside of the window, of what losses leave in the journal; nil: there is none
+	first    map[string]uint64 // the columns that the first delta is from; nil: there is none
+	grew     map[string]span   // by column: in which samples
+	asked    map[string]bool   // if not nil: the columns that losses was asked for
+	complete bool              // no event of the window was written over
+	nearest  *stats.Event      // outside of the window, of what losses leave in the journal; nil: there is none
 }
 
 // Line is a line of a feed.
@@ -110,6 +113,9 @@ func Gather(samples []stats.Sample, events []stats.Event, from, to time.Time) *E
 		var before map[string]uint64
 		if i > 0 {
 			before = samples[i-1].Values
+			if e.first == nil {
+				e.first = before
+			}
 		}
 		for name, v := range s.Values {
 			if e.Samples == 0 {
@@ -167,6 +173,7 @@ func Explain(e *Evidence) []Finding {
 	}
 	found = append(found, feedGaps(e)...)
 	narrow(found)
+	narrowLooks(found)
 	beginLinks(found)
 	placeFeedGaps(e, found)
 	if len(found) == 0 {
@@ -266,14 +273,16 @@ func (f *Finding) earliest() time.Time {
 // exactness is how exact times are that are said without bounds.
 const exactness = 10 * time.Millisecond
 
-// Bounds says in words between which times it began; empty if that is exact to 10 ms.
+// Bounds says in words between which times it began; empty if that is exact to 10 ms. A time in the middle of two looks that are more than 10 ms
+// apart has the times of both.
 func (f *Finding) Bounds() string {
 	const layout = "15:04:05.000"
 	early, late := !f.Earliest.IsZero() && f.Time.Sub(f.Earliest) > exactness, f.Latest.Sub(f.Time) > exactness
+	apart := !f.Earliest.IsZero() && f.Latest.Sub(f.Earliest).Round(time.Millisecond) > exactness
 	switch {
 	case f.Time.IsZero():
 		return ""
-	case early && late:
+	case early && late, apart && !early && !late:
 		return "begun between " + f.Earliest.Format(layout) + " and " + f.Latest.Format(layout)
 	case early:
 		return "begun after " + f.Earliest.Format(layout)
@@ -301,6 +310,9 @@ func (e *Evidence) losses(counters ...counter) (list []Finding) {
 		n, more := e.delta(c.section, c.name)
 		sampled += n
 		evidence = append(evidence, more...)
+		if e.asked != nil {
+			e.asked[c.section+"."+c.name], e.asked[stats.Drivers+"."+c.name] = true, true
+		}
 		for _, section := range []string{c.section, stats.Drivers} { // of counters of links the journal has what drivers have stored
 			row := stats.SectionOf(section).Find(c.name)
 			journaled = journaled || row != nil && row.Loss
@@ -320,7 +332,7 @@ func (e *Evidence) losses(counters ...counter) (list []Finding) {
 		}
 		f := &list[len(list)-1]
 		f.Count += x.Count
-		f.Until = x.End
+		f.Until, f.lastLook = x.End, x.Earliest
 		f.dropped[x.Text] += x.Count
 		sum += x.Count
 	}
