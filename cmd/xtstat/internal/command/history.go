@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/socketxtreme/socketxtreme/cmd/xtstat/internal/why"
 	"github.com/socketxtreme/socketxtreme/stats"
 )
 
@@ -49,7 +50,7 @@ func history(c *cobra.Command, t *target, w *window) error {
 	return writeHistory(c.OutOrStdout(), r, from, to, t.json)
 }
 
-// writeHistory writes a line for each sample between two times: totals as rates, peaks as they are, and what was lost.
+// writeHistory writes a line for each sample between two times: totals as rates, peaks as they are, and what was lost, as why counts it.
 func writeHistory(out io.Writer, r *stats.Reader, from, to time.Time, asJSON bool) error {
 	if !asJSON {
 		fmt.Fprintf(out, "%-12s", "until")
@@ -59,6 +60,7 @@ func writeHistory(out io.Writer, r *stats.Reader, from, to time.Time, asJSON boo
 		fmt.Fprintf(out, " %8s\n", "lost")
 	}
 	samples := r.Samples()
+	lost := why.Lost(samples)
 	for i := range samples {
 		s := &samples[i]
 		if s.Time.Before(from) || s.Time.Add(-s.Interval).After(to) {
@@ -71,7 +73,7 @@ func writeHistory(out io.Writer, r *stats.Reader, from, to time.Time, asJSON boo
 			continue // what was before it is gone
 		}
 		if asJSON {
-			if err := json.NewEncoder(out).Encode(sampleJSON(s, before)); err != nil {
+			if err := json.NewEncoder(out).Encode(sampleJSON(s, before, lost[i])); err != nil {
 				return err
 			}
 			continue
@@ -84,28 +86,15 @@ func writeHistory(out io.Writer, r *stats.Reader, from, to time.Time, asJSON boo
 			}
 			fmt.Fprintf(out, " %*.0f", x.width, v/x.per)
 		}
-		fmt.Fprintf(out, " %8d\n", lost(s.Values, before))
+		fmt.Fprintf(out, " %8d\n", lost[i])
 	}
 	return nil
 }
 
 func since(now, before uint64) uint64 { return now - min(now, before) }
 
-// lost is the growth of all counters of losses between two samples, given by their values.
-func lost(now, before map[string]uint64) (sum uint64) {
-	for _, section := range stats.Sections() {
-		for _, row := range section.Counters {
-			if row.Loss {
-				name := section.Name + "." + row.Name
-				sum += since(now[name], before[name])
-			}
-		}
-	}
-	return sum
-}
-
 // sampleJSON has totals as what was counted in the interval, gauges and peaks as they are.
-func sampleJSON(s *stats.Sample, before map[string]uint64) any {
+func sampleJSON(s *stats.Sample, before map[string]uint64, lost uint64) any {
 	counted, levels := map[string]uint64{}, map[string]uint64{}
 	for _, section := range stats.Sections() {
 		for _, row := range section.Counters {
@@ -126,5 +115,5 @@ func sampleJSON(s *stats.Sample, before map[string]uint64) any {
 		Counted map[string]uint64 `json:"counted"`
 		Levels  map[string]uint64 `json:"levels"`
 		Lost    uint64            `json:"lost"`
-	}{s.Time, s.Interval.Seconds(), counted, levels, lost(s.Values, before)}
+	}{s.Time, s.Interval.Seconds(), counted, levels, lost}
 }

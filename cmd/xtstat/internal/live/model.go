@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/socketxtreme/socketxtreme/cmd/xtstat/internal/why"
 	"github.com/socketxtreme/socketxtreme/stats"
 )
 
@@ -174,10 +175,15 @@ func (m *Model) Update(r *stats.Reader, now time.Time) error {
 	return nil
 }
 
-// losses finds what counts something lost, and how much of it there was in each second.
+// losses finds what counts something lost, and how much was lost in each second. Two counters may have the same packet: the sum has it once.
 func (m *Model) losses(samples []stats.Sample) {
 	m.Drops = m.Drops[:0]
 	m.Lost = make(Series, max(0, len(samples)-1))
+	for i, n := range why.Lost(samples) {
+		if seconds := samples[i].Interval.Seconds(); i > 0 && seconds > 0 {
+			m.Lost[i-1] = float64(n) / seconds
+		}
+	}
 	for _, s := range stats.Sections() {
 		for i := range s.Counters {
 			row := &s.Counters[i]
@@ -190,9 +196,6 @@ func (m *Model) losses(samples []stats.Sample) {
 				continue
 			}
 			m.Drops = append(m.Drops, c)
-			for j, v := range rates(samples, name) {
-				m.Lost[j] += v
-			}
 		}
 	}
 	slices.SortStableFunc(m.Drops, func(a, b Count) int {

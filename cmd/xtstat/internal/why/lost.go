@@ -1,0 +1,74 @@
+package why
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/socketxtreme/socketxtreme/stats"
+)
+
+// Lost is for each sample how much was lost since the one before it, in packets, frames and datagrams: what the rules count, each packet once,
+// and the counters of losses that no rule asks for, as those of sends. Packets that took the way through the kernel are late and not in it, nor
+// are messages of feeds, which are lost upstream or are in packets that are counted. The first sample counts from the begin of the process.
+func Lost(samples []stats.Sample) []uint64 {
+	const reach = 4 // samples between which two counters may have the same packet, whose owners store them at other times
+	lost := make([]uint64, len(samples))
+	for i := range samples {
+		if i == 0 {
+			lost[0] = sumOfLosses([]stats.Sample{beginOf(&samples[0]), samples[0]})
+			continue
+		}
+		if lost[i] = sumOfLosses(samples[i-1 : i+1]); lost[i] == 0 {
+			continue
+		}
+		from := max(0, i-reach)
+		until := func(last int) uint64 { // what the next sample takes back was under way while the counters were read
+			return min(sumOfLosses(samples[from:last+1]), sumOfLosses(samples[from:min(last+2, len(samples))]))
+		}
+		now, before := until(i), until(i-1)
+		lost[i] = min(lost[i], now-min(now, before))
+	}
+	return lost
+}
+
+// beginOf is what was counted when the process began: what it counts itself was 0. What the kernel counts is from before.
+func beginOf(first *stats.Sample) stats.Sample {
+	values := map[string]uint64{}
+	for name, v := range first.Values {
+		if counter, ok := strings.CutPrefix(name, stats.Host+"."); ok {
+			if _, row := stats.SectionOf(stats.Drivers).Split(counter); row == nil {
+				values[name] = v
+			}
+		}
+	}
+	return stats.Sample{Values: values}
+}
+
+// sumOfLosses is what was lost between the first and the last of some samples, without what only the journal has.
+func sumOfLosses(samples []stats.Sample) (sum uint64) {
+	e := &Evidence{Deltas: map[string]uint64{}, asked: map[string]bool{}}
+	for i := 1; i < len(samples); i++ {
+		before := samples[i-1].Values
+		for name, v := range samples[i].Values {
+			if v > before[name] {
+				e.Deltas[name] += v - before[name]
+			}
+		}
+	}
+	for _, rule := range rules {
+		for _, f := range rule(e) {
+			if slices.Contains([]kind{aboutLoss, aboutRing, aboutKernel, aboutUnwanted}, f.kind) {
+				sum += f.Count
+			}
+		}
+	}
+	for _, section := range stats.Sections() {
+		for i := range section.Counters {
+			row := &section.Counters[i]
+			if name := section.Name + "." + row.Name; row.Loss && !e.asked[name] {
+				sum += e.Deltas[name]
+			}
+		}
+	}
+	return sum
+}
