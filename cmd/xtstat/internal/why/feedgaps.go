@@ -100,8 +100,8 @@ func narrow(found []Finding) {
 	}
 }
 
-// narrowLooks gives findings of drops, which are between two looks at a counter, the time of the gaps in feeds that follow from them, if these
-// begin between the looks of the first drop, and end after the first look of the last one. Findings that blame a gap between polls have its time.
+// narrowLooks gives findings of drops, which are between two looks at a counter, the time of the gaps in feeds that follow from them, if they
+// begin between the looks of the first drop, and end after the first look of the last one. One that blames a gap between polls has its time.
 func narrowLooks(found []Finding) {
 	for i := range found {
 		f := &found[i]

@@ -354,8 +354,8 @@ func notDelivered(e *Evidence) (found []Finding) {
 	return found
 }
 
-// missing is how many packets reached the kernel's IP and no protocol of it, and are in no counter of what happens to others; of counters of IP by
-// how much they grew.
+// missing is how many packets reached the kernel's IP and no protocol of it, and are in no counter of what happens to others: computed from how
+// much counters of IP grew.
 func missing(grew func(name string) uint64) uint64 {
 	in, out := grew("InReceives"), grew("InDelivers")
 	for _, c := range []string{"InHdrErrors", "InAddrErrors", "InUnknownProtos", "InDiscards", "ForwDatagrams", "InNoRoutes", "InTruncatedPkts", "InCsumErrors"} {
