@@ -139,6 +139,54 @@ func TestDatagramsOfManyFragments(t *testing.T) {
 	}
 }
 
+// SENT of a datagram that the stack cuts says whether it has left, as that of a short one does: a neighbour that does not exist is its error.
+// So it is with packets that are copied first, because they have no room for headers.
+func TestEndsOfDatagramsThatAreCut(t *testing.T) {
+	w := newCabled(t)
+	w.engine = w.newEngine(func(s *conf.Settings) { s.MTU = 1000 })
+	x := w.other(w.newPoller("ends"))
+	s := x.udp(w.at(0))
+	w.Equal("bypass", s.Path().Tier)
+	peer := w.net.Listen(netip.AddrPortFrom(w.net.Peer(0), 0))
+	testnet.ReadBuffer(t, peer, 1<<20)
+	send := func(n int, copied bool, to netip.AddrPort) {
+		p, err := x.poller.Pool().Alloc(n)
+		w.NoError(err)
+		if copied {
+			_, err = p.Push(p.Headroom())
+			w.NoError(err)
+		}
+		w.NoError(s.SendPacket(p, to, uint64(n)))
+	}
+	sizes := []int{100, 5000}
+	for _, n := range sizes {
+		for _, copied := range []bool{false, true} {
+			send(n, copied, netip.AddrPortFrom(w.net.Peer(0).Next(), 9200))
+		}
+	}
+	const sends = 4
+	for range sends {
+		c := x.event(s, xtreme.EventSent)
+		w.ErrorIs(c.Err, unix.EHOSTUNREACH, "%d bytes", c.Token)
+	}
+	w.EqualValues(sends, s.Stats().SendErrors)
+	sent := s.Stats().SentBytes
+	b := make([]byte, 1<<16)
+	for _, n := range sizes {
+		for _, copied := range []bool{false, true} {
+			send(n, copied, addr(peer.LocalAddr()))
+			w.NoError(x.event(s, xtreme.EventSent).Err)
+			k, err := peer.Read(b)
+			w.NoError(err)
+			w.Equal(copied, k > n, "%d bytes", k)
+			sent += uint64(k)
+			w.Equal(sent, s.Stats().SentBytes)
+		}
+	}
+	w.EqualValues(sends, s.Stats().SendErrors)
+	x.close(s)
+}
+
 // besides is a world of a kernel ring beside the offloaded poller, by the same settings.
 func (w *cabled) besides() *world {
 	p, err := w.engine.NewPoller("kernel", xtreme.PollerConfig{RingKind: conf.RingEpoll})
