@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/socketxtreme/socketxtreme/conf"
@@ -184,6 +185,58 @@ func TestEndsOfDatagramsThatAreCut(t *testing.T) {
 		}
 	}
 	w.EqualValues(sends, s.Stats().SendErrors)
+	x.close(s)
+}
+
+// Datagrams that are cut into more fragments than frames can wait for a neighbour arrive whole, and in order, though the pool has not enough
+// buffers for the fragments of all.
+func TestCutDatagramsAwaitTheirNeighbour(t *testing.T) {
+	w := newCabled(t)
+	w.engine = w.newEngine(func(s *conf.Settings) { s.MTU = 148 })
+	x := w.other(w.newPoller("fragments"))
+	arp := func(set func(netlink.Link) error) {
+		w.net.InPeer(func() {
+			p0, err := netlink.LinkByName("p0")
+			w.NoError(err)
+			w.NoError(set(p0))
+		})
+	}
+	arp(netlink.LinkSetARPOff)
+	v0, err := netlink.LinkByName(w.net.Device(0))
+	w.NoError(err)
+	list, err := netlink.NeighList(v0.Attrs().Index, netlink.FAMILY_V4)
+	w.NoError(err)
+	for i := range list {
+		w.NoError(netlink.NeighDel(&list[i]))
+	}
+	s := x.udp(w.at(0))
+	peer := w.net.Listen(netip.AddrPortFrom(w.net.Peer(0), 0))
+	testnet.ReadBuffer(t, peer, 4<<20)
+	to := addr(peer.LocalAddr())
+	sizes := []int{17_000, 40_000, 39_000, 38_000, 100} // 133 to 313 fragments
+	for i, n := range sizes {
+		if i%2 > 0 {
+			_, err := s.SendTo(make([]byte, n), to)
+			w.NoError(err)
+			continue
+		}
+		p, err := x.poller.Pool().Alloc(n)
+		w.NoError(err)
+		w.NoError(s.SendPacket(p, to, uint64(n)))
+	}
+	x.until("all wait", func() bool { return counter(s.Ring(), "stack.waited_for_neighbour") >= uint64(len(sizes)) })
+	arp(netlink.LinkSetARPOn)
+	for range 3 {
+		w.NoError(x.event(s, xtreme.EventSent).Err)
+	}
+	b := make([]byte, 1<<16)
+	for _, n := range sizes {
+		w.NoError(peer.SetReadDeadline(time.Now().Add(5 * time.Second)))
+		k, err := peer.Read(b)
+		w.NoError(err, "%d bytes", n)
+		w.Equal(n, k)
+	}
+	w.Zero(counter(s.Ring(), "stack.lost"))
 	x.close(s)
 }
 
