@@ -12,8 +12,8 @@ type Verdict uint8
 
 // The verdicts.
 const (
-	Queued    Verdict = iota // it is a frame now, or waits to be one; the stack has the packet
-	Done                     // the packet is the caller's again, still transmitting: it did not leave this stack, or left in fragments
+	Queued    Verdict = iota // it is a frame now, or fragments, or waits to be so; the stack has the packet
+	Done                     // the packet is the caller's again, still transmitting: it did not leave this stack
 	ViaKernel                // only the socket's descriptor leads there; the packet is the caller's
 	Refused                  // the errno says why; the packet is the caller's
 	Later                    // too few buffers are free for its fragments; the packet is the caller's, who tries again
@@ -56,8 +56,8 @@ func senderOf(id ID) ip.Sender { return ip.SenderOf(wire.ProtocolUDP, int32(id))
 func (u *Protocol) Recall(id ID) int { return u.stack.Recall(senderOf(id)) }
 
 // SendSlow sends the payload p, which is transmitting and in one buffer. at is the destination's place (Prepared.Route), which
-// is found again if another one has the place by now. token is given back with the frame (see ip.Out and ip.Failure); 0 for those whose
-// end is not reported.
+// is found again if another one has the place by now. token is given back with the frame (see ip.Out and ip.Failure), or with each
+// fragment (ip.Stack.SendFragments); 0 for those whose end is not reported.
 func (u *Protocol) SendSlow(now clock.Time, id ID, at int32, to wire.Addr, port uint16, p buffers.Packet, token uint64) (Verdict, ip.Errno) {
 	x := &u.destinations[uint32(at)%destinationCount]
 	if !u.isCurrent(x, id, to, port) {
@@ -81,7 +81,9 @@ func (u *Protocol) SendSlow(now clock.Time, id ID, at int32, to wire.Addr, port 
 		case ip.FragmentsNever:
 			return Refused, ip.EMSGSIZE
 		case ip.FragmentsWait:
-			return Later, 0
+			if x.route.Kind == ip.RouteOverLink { // else it waits for its neighbour first, in one piece
+				return Later, 0
+			}
 		}
 	}
 	if x.route.Loop {
@@ -91,7 +93,7 @@ func (u *Protocol) SendSlow(now clock.Time, id ID, at int32, to wire.Addr, port 
 	case x.route.Kind == ip.RouteLocal:
 		return Done, 0
 	case n > int(x.whole):
-		return u.sendFragments(now, x, p)
+		return u.sendFragments(now, x, p, token)
 	}
 	if _, err := p.Push(x.headLen()); err != nil {
 		return Refused, ip.ENOBUFS // less headroom than headers: a packet that had been pushed to before
@@ -109,17 +111,16 @@ func (u *Protocol) HasNeverRoom(at int32, serial uint32, n int) bool {
 		u.stack.FragmentRoom(&x.route, wire.UDPLen+n) == ip.FragmentsNever
 }
 
-// sendFragments sends a datagram that is longer than the MTU. p is the payload and stays the caller's.
-func (u *Protocol) sendFragments(now clock.Time, x *destination, p buffers.Packet) (Verdict, ip.Errno) {
+// sendFragments sends a datagram that is longer than the MTU. p is the payload.
+func (u *Protocol) sendFragments(now clock.Time, x *destination, p buffers.Packet, token uint64) (Verdict, ip.Errno) {
 	if _, err := p.Push(wire.UDPLen); err != nil {
 		return Refused, ip.ENOBUFS // less headroom than headers: a packet that had been pushed to before
 	}
 	datagram := p.Bytes()
 	x.head.PutTransport(datagram, wire.Sum(0).Add(datagram[wire.UDPLen:]))
-	sent := u.stack.SendFragments(now, &x.route, datagram)
-	_ = p.Pull(wire.UDPLen) // it was pushed here
-	if !sent {
+	if !u.stack.SendFragments(now, &x.route, p, token) {
+		_ = p.Pull(wire.UDPLen) // it was pushed here
 		return Refused, ip.ENOBUFS
 	}
-	return Done, 0
+	return Queued, 0
 }

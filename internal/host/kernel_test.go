@@ -141,7 +141,10 @@ func TestRealNeighbours(t *testing.T) {
 	w, err := NewWaiting(WaitingLimits{Packets: 8, PerTarget: 4, Time: 3 * time.Second},
 		func(p string, _ Target, why GiveUp) { given = append(given, p+" "+why.String()) })
 	require.NoError(t, err)
-	send := func(p string, n Neighbour) { sent = append(sent, p+" "+n.MAC.String()) }
+	send := func(p string, n Neighbour) bool {
+		sent = append(sent, p+" "+n.MAC.String())
+		return true
+	}
 	ask := func(p string, to Target) {
 		s := h.Snapshot()
 		n, ok := s.Neighbour(to)

@@ -116,8 +116,9 @@ func (w *Waiting[T]) Add(now clock.Time, s *Snapshot, t Target, packet T) {
 }
 
 // Check sends what can be sent by s, and gives up what the kernel has given up since. Called with the same snapshot again it
-// costs a compare, so it may be called each turn. send must not call the queue.
-func (w *Waiting[T]) Check(s *Snapshot, send func(packet T, n Neighbour)) {
+// costs a compare, so it may be called each turn. send must not call the queue. False: the packet cannot be sent now. It stays
+// the first of its neighbour, and the next Check sends it.
+func (w *Waiting[T]) Check(s *Snapshot, send func(packet T, n Neighbour) bool) {
 	if s == w.seen {
 		return
 	}
@@ -127,8 +128,11 @@ func (w *Waiting[T]) Check(s *Snapshot, send func(packet T, n Neighbour)) {
 		n, ok := s.Neighbour(q.target)
 		switch {
 		case ok && n.Usable():
-			for q.n > 0 {
-				send(w.pop(q), n)
+			for q.n > 0 && send(w.entries[q.first].packet, n) {
+				w.pop(q)
+			}
+			if q.n > 0 {
+				w.seen = nil
 			}
 		case ok && n.Failed() && n.Serial > q.since:
 			w.giveUpAll(q, GiveUpFailed)

@@ -20,6 +20,7 @@ type line struct {
 	t     *testing.T
 	given []string
 	sent  []string
+	held  int // a packet that cannot be sent, unless it is 0
 }
 
 func newLine(t *testing.T, l WaitingLimits) *line {
@@ -33,7 +34,13 @@ func newLine(t *testing.T, l WaitingLimits) *line {
 }
 
 func (q *line) check(s *Snapshot) {
-	q.Check(s, func(p int, n Neighbour) { q.sent = append(q.sent, fmt.Sprintf("%d %v", p, n.MAC)) })
+	q.Check(s, func(p int, n Neighbour) bool {
+		if p == q.held {
+			return false
+		}
+		q.sent = append(q.sent, fmt.Sprintf("%d %v", p, n.MAC))
+		return true
+	})
 }
 
 func at(serial uint64, n ...Neighbour) *Snapshot { return NewSnapshot(Facts{Neighbours: n}, serial) }
@@ -60,6 +67,27 @@ func TestWaitingSendsInOrder(t *testing.T) {
 	require.Equal(t, []string{"1 02:00:00:00:00:09", "3 02:00:00:00:00:09"}, q.sent)
 	require.Equal(t, 1, q.Len())
 	require.False(t, q.Waits(targetA))
+	require.Empty(t, q.given)
+}
+
+// A packet that cannot be sent yet keeps its place, before the others to its neighbour, and is tried again by the next Check.
+func TestWaitingForAnotherReason(t *testing.T) {
+	q := newLine(t, limits)
+	q.held = 3
+	s := at(1)
+	for p, to := range []Target{targetA, targetA, targetB} {
+		q.Add(0, s, to, 2+p)
+	}
+	s = at(2, neighbour(targetA, unix.NUD_REACHABLE, 9), neighbour(targetB, unix.NUD_REACHABLE, 8))
+	for range 2 {
+		q.check(s)
+		require.Equal(t, []string{"2 02:00:00:00:00:09", "4 02:00:00:00:00:08"}, q.sent)
+		require.Equal(t, 1, q.Len())
+	}
+	q.held = 0
+	q.check(s)
+	require.Equal(t, "3 02:00:00:00:00:09", q.sent[2])
+	require.Zero(t, q.Len())
 	require.Empty(t, q.given)
 }
 
@@ -188,7 +216,10 @@ func TestWaitingAccounts(t *testing.T) {
 				w.Expire(now)
 				require.True(t, now.Before(w.Deadline()))
 			case 1:
-				w.Check(at(uint64(p+1), neighbour(to, unix.NUD_REACHABLE, 9)), func(p int, n Neighbour) { leave(p, n.Target, 0) })
+				w.Check(at(uint64(p+1), neighbour(to, unix.NUD_REACHABLE, 9)), func(p int, n Neighbour) bool {
+					leave(p, n.Target, 0)
+					return true
+				})
 			case 2:
 				w.DropInterface(1)
 			}
@@ -203,7 +234,7 @@ func TestWaitingAllocatesNothing(t *testing.T) {
 	w, err := NewWaiting(limits, func(int, Target, GiveUp) {})
 	require.NoError(t, err)
 	none, found := at(1), at(2, neighbour(targetA, unix.NUD_REACHABLE, 9))
-	send := func(int, Neighbour) {}
+	send := func(int, Neighbour) bool { return true }
 	require.Zero(t, testing.AllocsPerRun(100, func() {
 		for p := range 3 {
 			w.Add(0, none, targetA, p)

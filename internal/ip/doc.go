@@ -58,6 +58,6 @@
 //
 // Fragments are not reassembled here: over AF_XDP they pass to the kernel and come through the socket's descriptor; on links without
 // a kernel they are dropped and counted. A packet longer than the MTU, or than what a router said of the path (RFC 1191), is for the
-// protocol to refuse, to leave to the kernel, or to send with SendFragments (Route.FragmentsHere). Whatever is not a fragment leaves with
-// DF set.
+// protocol to refuse, to leave to the kernel, or to send with SendFragments (Route.FragmentsHere), which cuts it once the neighbour is known
+// and gives the sender's token to each fragment. Whatever is not a fragment leaves with DF set.
 package ip

@@ -16,6 +16,8 @@ const (
 	waitingPackets   = 512 // over all neighbours
 	waitingPerTarget = 128
 	waitingTime      = 3 * time.Second // three requests, one a second
+	// bufferInterval is when a packet is tried again whose neighbour is known, and for whose fragments too few buffers were free.
+	bufferInterval = clock.Time(time.Millisecond)
 )
 
 // NextID is the identification of the next packet. It has a meaning for fragments only (RFC 6864).
@@ -32,17 +34,22 @@ func (s *Stack) PeekID() uint16 { return s.id + 1 }
 // is not reported.
 func (s *Stack) SendFrame(now clock.Time, r *Route, p buffers.Packet, token uint64) {
 	if r.Kind == RouteAwaitsNeighbour {
-		s.now = now
-		s.stats.Resolutions++
-		t := s.hops.list[r.hop].target()
-		if s.waiting.Len() == 0 {
-			s.askAt = now + requestInterval
-		}
-		s.waiting.Add(now, s.snapshot, t, waitingFrame{p, token, r.link})
-		s.host.Resolve(t)
+		s.await(now, r, waitingFrame{packet: p, token: token, link: r.link})
 		return
 	}
 	s.QueueFrame(now, r, Out{Packet: p, Token: token}, noSender)
+}
+
+// await has a frame wait for the next hop of its route, and asks for that.
+func (s *Stack) await(now clock.Time, r *Route, w waitingFrame) {
+	s.now = now
+	s.stats.Resolutions++
+	t := s.hops.list[r.hop].target()
+	if s.waiting.Len() == 0 {
+		s.askAt = now + requestInterval
+	}
+	s.waiting.Add(now, s.snapshot, t, w)
+	s.host.Resolve(t)
 }
 
 // QueueFrame queues a frame of a current route of kind RouteOverLink.
@@ -122,7 +129,8 @@ func (s *Stack) ForgetSender(from Sender) {
 	}
 }
 
-// Failure is a frame with a token that was taken and that will not leave.
+// Failure is a frame with a token that was taken and that will not leave: for packets that were to be cut, a fragment, or the whole packet while
+// it has waited for its neighbour.
 type Failure struct {
 	Packet buffers.Packet // transmitting
 	Token  uint64
@@ -148,34 +156,41 @@ func (s *Stack) loseFrame(p buffers.Packet, token uint64, e Errno) {
 	s.failures = append(s.failures, Failure{Packet: p, Token: token, Errno: e})
 }
 
-// waitingFrame is a frame that waits for its neighbour's station.
+// waitingFrame is a frame that waits for its neighbour's station, or a packet that is to be cut when that is known.
 type waitingFrame struct {
 	packet buffers.Packet
 	token  uint64
 	link   int16
+	uncut  *uncut // nil: packet is a frame; else the packet's bytes behind the IPv4 header, and this is how they are cut
 }
 
 // sendResolved queues a frame that waited for its neighbour's station, which is known now. It is lost if its link is down, or another link is
-// too short for it.
-func (s *Stack) sendResolved(w waitingFrame, n host.Neighbour) {
+// too short for it. False: it waits for the buffers of its fragments.
+func (s *Stack) sendResolved(w waitingFrame, n host.Neighbour) bool {
 	i := s.sendingLink(int(w.link))
 	switch l := &s.links[i]; {
 	case !l.sends():
 		s.loseFrame(w.packet, w.token, unix.ENETDOWN)
+	case w.uncut != nil:
+		return s.sendResolvedUncut(i, w, n.MAC)
 	case !l.fits(w.packet):
 		s.loseFrame(w.packet, w.token, unix.EMSGSIZE)
 	default:
 		copy(w.packet.Bytes(), n.MAC[:]) // the Ethernet header begins with the target
 		s.queue(i, Out{Packet: w.packet, Token: w.token}, noSender)
 	}
+	return true
 }
 
-// onGiveUp is called by the queue of waiting frames for one whose neighbour did not answer.
-func (s *Stack) onGiveUp(w waitingFrame, _ host.Target, why host.GiveUp) {
-	if why == host.GiveUpTime || why == host.GiveUpFailed {
+// onGiveUp is called by the queue of waiting frames for one whose neighbour did not answer, or which waited for buffers as long.
+func (s *Stack) onGiveUp(w waitingFrame, t host.Target, why host.GiveUp) {
+	e := unix.EHOSTUNREACH
+	if n, ok := s.snapshot.Neighbour(t); ok && n.Usable() && why == host.GiveUpTime {
+		e = unix.ENOBUFS
+	} else if w.uncut == nil && (why == host.GiveUpTime || why == host.GiveUpFailed) {
 		s.reportNoNeighbour(int(w.link), w.packet)
 	}
-	s.loseFrame(w.packet, w.token, unix.EHOSTUNREACH)
+	s.loseFrame(w.packet, w.token, e)
 }
 
 // reportNoNeighbour tells TCP of a segment whose neighbour did not answer, as the kernel does: by an error like the ICMP message of a router.

@@ -27,6 +27,8 @@ type Config struct {
 	// LoopViaKernel is asked when a route to a group is found for a socket with Query.MulticastLoop, by a link of the interface: true leaves
 	// it to the socket's descriptor, because sockets of the kernel are to receive it as well; nil always does. Not asked without a kernel.
 	LoopViaKernel func(owner uint64, to wire.Addr, port uint16, iface int) bool
+	// Cut is called with the token of a packet that leaves in fragments, and their number, before any of them can be lost.
+	Cut func(token uint64, fragments int)
 }
 
 // Stack is the network layer of one ring, and belongs to the ring's owner.
@@ -66,6 +68,8 @@ type Stack struct {
 	chains   [MaxBurst][]byte // copies of frames that span buffers, by their place in the burst: parseChain
 	scratch  []byte           // a control message
 	parts    []buffers.Packet // fragments of the packet being fragmented
+
+	awaitsBuffers bool // a packet whose neighbour is known waits for the buffers of its fragments
 
 	igmp        igmp
 	answers     int // ICMP messages made in the current second
@@ -132,8 +136,14 @@ func (s *Stack) Refresh() {
 	if latest := s.host.Snapshot(); latest != s.snapshot {
 		s.followSnapshot(latest)
 	} else if s.waiting.Len() > 0 {
-		s.waiting.Check(latest, s.sendResolved)
+		s.sendWaiting()
 	}
+}
+
+// sendWaiting sends the waiting frames whose neighbour is known.
+func (s *Stack) sendWaiting() {
+	s.awaitsBuffers = false
+	s.waiting.Check(s.snapshot, s.sendResolved)
 }
 
 // followSnapshot replaces the snapshot of the host's tables and updates addresses, interfaces, routes and next hops. Frames that waited for a
@@ -147,7 +157,7 @@ func (s *Stack) followSnapshot(latest *host.Snapshot) {
 		s.followInterfaces()
 	}
 	if s.waiting.Len() > 0 {
-		s.waiting.Check(latest, s.sendResolved)
+		s.sendWaiting()
 	}
 	switch {
 	case tables:
@@ -162,6 +172,9 @@ func (s *Stack) Deadline() clock.Time {
 	next := min(s.waiting.Deadline(), s.pathMTUDeadline(), s.hops.deadline())
 	if s.waiting.Len() > 0 {
 		next = min(next, s.askAt)
+		if s.awaitsBuffers {
+			next = min(next, s.now+bufferInterval)
+		}
 	}
 	if s.localHost != nil {
 		next = min(next, s.localHost.deadline(), s.igmpDeadline())

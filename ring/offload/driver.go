@@ -68,7 +68,7 @@ func open(c Config, dc ring.DriverConfig) (*driver, error) {
 	if c.Sender != nil {
 		sc.SendViaKernel = d.isDeclined
 	}
-	sc.LoopViaKernel = d.needsKernel
+	sc.LoopViaKernel, sc.Cut = d.needsKernel, d.cutFlight
 	d.lowerTransport = d.system.Transport()
 	if d.memoryHost != nil {
 		sc.LocalHost = d.memoryHost.tables
@@ -196,6 +196,7 @@ func (d *driver) Close() error {
 	if d.streams != nil { // the links are closed: none of them reads the buffers any more
 		d.streams.ReleaseAll()
 	}
+	d.dropFlights()
 	for _, r := range d.results { // left only if the ring gave up waiting for its sockets
 		if !r.t.IsComplete {
 			d.pool.Complete(r.t.Packet)

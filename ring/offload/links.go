@@ -104,9 +104,9 @@ func (d attachments) LinkClosed(l link.Link) {
 			if d.streamFrame(d.dones[j].Token) {
 				continue
 			}
-			f := d.removeFlight(d.dones[j].Token)
-			f.t.IsComplete = true
-			d.results = append(d.results, result{f, unix.ENETDOWN})
+			if r, ok := d.endFrame(d.dones[j].Token, d.dones[j].Packet, unix.ENETDOWN, true); ok {
+				d.results = append(d.results, r)
+			}
 		}
 		if n == 0 {
 			return

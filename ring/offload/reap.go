@@ -2,7 +2,6 @@ package offload
 
 import (
 	"net/netip"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -260,7 +259,9 @@ func (d *driver) reportChanges(k *ring.Sink) {
 	if list := d.ip.Failures(); len(list) > 0 {
 		for _, v := range list {
 			if !d.streamFrame(v.Token) {
-				d.reportSent(k, d.removeFlight(v.Token), v.Errno)
+				if r, ok := d.endFrame(v.Token, v.Packet, v.Errno, false); ok {
+					d.reportSent(k, &r)
+				}
 			}
 		}
 		d.ip.ClearFailures()
@@ -278,10 +279,12 @@ func (d *driver) reportChanges(k *ring.Sink) {
 	}
 }
 
-// reportSent reports a send that was a frame, and takes the headers off the packet again.
-func (d *driver) reportSent(k *ring.Sink, f flight, e syscall.Errno) {
-	_ = f.t.Packet.Pull(f.t.Packet.Len() - f.n) // alone, and longer by its headers
-	k.Sent(f.s, f.t, e)
+// reportSent reports a send, and takes the headers off its packet again if it was a frame.
+func (d *driver) reportSent(k *ring.Sink, r *result) {
+	if n := r.t.Packet.Len() - r.n; n > 0 {
+		_ = r.t.Packet.Pull(n) // alone since it was taken for sending
+	}
+	k.Sent(r.s, r.t, r.e)
 }
 
 // reportResults reports the sends in driver.results: those that failed before they were frames, and those that were found done outside complete.
@@ -290,11 +293,7 @@ func (d *driver) reportResults(k *ring.Sink) {
 	for i := 0; i < len(d.results); i++ {
 		r := d.results[i]
 		d.results[i] = result{}
-		if r.t.IsComplete {
-			d.reportSent(k, r.flight, r.e)
-			continue
-		}
-		k.Sent(r.s, r.t, r.e)
+		d.reportSent(k, &r)
 	}
 	d.results = d.results[:0]
 }

@@ -173,9 +173,9 @@ func (d *driver) collectSent(i int) bool {
 		if d.streamFrame(d.dones[j].Token) {
 			continue
 		}
-		f := d.removeFlight(d.dones[j].Token)
-		f.t.IsComplete = true
-		d.results = append(d.results, result{flight: f})
+		if r, ok := d.endFrame(d.dones[j].Token, d.dones[j].Packet, d.dones[j].Errno, true); ok {
+			d.results = append(d.results, r)
+		}
 	}
 	return len(d.results) > 0 || d.streams != nil && d.streams.HasFacts()
 }

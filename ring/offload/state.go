@@ -140,6 +140,10 @@ type flight struct {
 	s *ring.Socket
 	t ring.Transmission
 	n int // bytes of payload
+	// gathered is the copy that was given to the stack, for a packet that linearize has copied; else zero.
+	gathered  buffers.Packet
+	fragments int           // that have not ended, of a datagram that was cut; else 0
+	errno     syscall.Errno // of the first fragment that was lost
 }
 
 type result struct {

@@ -121,13 +121,14 @@ func (d *driver) transmit(e *entry, t ring.Transmission) bool {
 			d.finishUnsent(e.s, t, unix.ENOBUFS)
 			return true
 		}
-	} else if !t.Copied { // of a copy that Send made no end is reported: no token
-		token = d.addFlight(e.s, t)
+	}
+	if !t.Copied { // of a copy that Send made no end is reported: no token
+		token = d.addFlight(e.s, t, p)
 	}
 	verdict, errno := d.udp.SendSlow(d.now, e.id, t.Route, a, to.Port(), p, token)
 	if verdict == udp.Queued {
-		if p != t.Packet {
-			d.finishUnsent(e.s, t, 0) // the copy is sent: the original is complete
+		if t.Copied && p != t.Packet {
+			d.freeTransmission(t) // its copy is sent
 		}
 		return true
 	}
@@ -162,16 +163,72 @@ func (d *driver) linearize(p buffers.Packet) (buffers.Packet, bool) {
 	return c, true
 }
 
-// addFlight keeps a send whose end is to be reported until its link returns it; the token names it there. removeFlight forgets it.
-func (d *driver) addFlight(s *ring.Socket, t ring.Transmission) (token uint64) {
+// addFlight keeps a send whose end is to be reported until its link returns it; the token names it there. p is what the stack is given: the
+// packet, or a copy of it. removeFlight forgets it.
+func (d *driver) addFlight(s *ring.Socket, t ring.Transmission, p buffers.Packet) (token uint64) {
+	f := flight{s: s, t: t, n: t.Packet.Len()}
+	if p != t.Packet {
+		f.gathered = p
+	}
 	if n := len(d.free); n > 0 {
 		i := d.free[n-1]
 		d.free = d.free[:n-1]
-		d.flights[i] = flight{s, t, t.Packet.Len()}
+		d.flights[i] = f
 		return uint64(i) + 1
 	}
-	d.flights = append(d.flights, flight{s, t, t.Packet.Len()})
+	d.flights = append(d.flights, f)
 	return uint64(len(d.flights))
+}
+
+// cutFlight notes that the datagram of a token leaves in fragments (ip.Config.Cut). Each of them has the token.
+func (d *driver) cutFlight(token uint64, fragments int) { d.flights[token-1].fragments = fragments }
+
+// endFrame notes that a link (completed), or the stack, has returned a frame with a token, and returns the send that has ended with it. A
+// datagram that was cut ends with the last of its fragments, and with the error of the first one that was lost: before, ok is false.
+//
+//	frame       is                       its packet             the send's packet
+//	sent whole  the send's               ends with the send     the same
+//	gathered    linearize's copy         is freed here          complete
+//	a fragment  a copy                   is freed here          complete, as gathered if there is one, with the last fragment
+func (d *driver) endFrame(token uint64, p buffers.Packet, errno syscall.Errno, completed bool) (r result, ok bool) {
+	f := &d.flights[token-1]
+	if f.errno == 0 {
+		f.errno = errno
+	}
+	whole := p == f.t.Packet
+	switch {
+	case whole:
+	case completed:
+		_ = p.Release() // alone since it was taken for sending
+	default:
+		d.pool.FreeTransmit(p)
+	}
+	if f.fragments > 1 {
+		f.fragments--
+		return result{}, false
+	}
+	if f.fragments > 0 && !f.gathered.IsZero() {
+		d.pool.FreeTransmit(f.gathered)
+	}
+	r.flight = d.removeFlight(token)
+	r.t.IsComplete = whole && completed
+	r.e = r.errno
+	return r, true
+}
+
+// dropFlights frees the packets of sends whose frames, copies, were freed with the stack.
+func (d *driver) dropFlights() {
+	for i := range d.flights {
+		f := &d.flights[i]
+		if f.fragments == 0 && f.gathered.IsZero() {
+			continue // an empty place, or the packet was the frame
+		}
+		d.freeTransmission(f.t)
+		if f.fragments > 0 && !f.gathered.IsZero() {
+			d.pool.FreeTransmit(f.gathered)
+		}
+	}
+	d.flights, d.free = nil, nil
 }
 
 // removeFlight is the send with a token that a link or the stack has returned.
@@ -185,7 +242,7 @@ func (d *driver) removeFlight(token uint64) flight {
 // finishUnsent ends a transmission that did not become a frame of its own: a copy that Send made is released, the others are reported in Reap.
 func (d *driver) finishUnsent(s *ring.Socket, t ring.Transmission, e syscall.Errno) {
 	if !t.Copied {
-		d.results = append(d.results, result{flight{s: s, t: t}, e})
+		d.results = append(d.results, result{flight{s: s, t: t, n: t.Packet.Len()}, e})
 		return
 	}
 	if e != 0 {
@@ -302,9 +359,9 @@ func (d *driver) complete(k *ring.Sink) (err error) {
 				if d.streamFrame(d.dones[j].Token) {
 					continue
 				}
-				f := d.removeFlight(d.dones[j].Token)
-				f.t.IsComplete = true
-				d.reportSent(k, f, d.dones[j].Errno)
+				if r, ok := d.endFrame(d.dones[j].Token, d.dones[j].Packet, d.dones[j].Errno, true); ok {
+					d.reportSent(k, &r)
+				}
 			}
 			if n < len(d.dones) {
 				break
