@@ -8,6 +8,7 @@ import "encoding/binary"
 // The operations (SQE.Opcode).
 const (
 	UringOpPollAdd       = 6
+	UringOpPollRemove    = 7
 	UringOpSendmsg       = 9
 	UringOpRecvmsg       = 10
 	UringOpTimeout       = 11
@@ -58,6 +59,7 @@ const (
 	UringRecvMultishot   = 1 << 1 // SQE.IOPrio of receives
 	UringAcceptMultishot = 1 << 0 // SQE.IOPrio of accept
 	UringPollMultishot   = 1 << 0 // SQE.Len of poll
+	UringPollUpdate      = 1 << 1 // SQE.Len of poll remove: the poll stays, and is armed again with the events of SQE.OpFlags
 	UringTimeoutUpdate   = 1 << 1 // SQE.OpFlags of timeout remove
 	UringCancelAll       = 1 << 0 // SQE.OpFlags of cancel
 	UringCancelAny       = 1 << 2

@@ -17,7 +17,7 @@ const (
 	codeAccept               // multishot accept
 	codeWritable             // poll for writability
 	codeReset                // poll for the end of a stream, see watchReset
-	codeReadable             // poll of a directly read socket while the ring sleeps, or before each read of readPolled
+	codeReadable             // poll of a directly read socket while the ring sleeps, or multishot poll for readPolled
 	codeSend                 // sendmsg
 	codeEventfd              // poll of the eventfd
 	codeTimer                // timeout for Arm's deadline

@@ -4,8 +4,8 @@
 // # How bytes come
 //
 // Each stream has one multishot recv, each listener one multishot accept, each datagram socket one multishot recvmsg (but
-// connections into large buffers and unix-domain ones are polled and read, see hot.go). They stay armed; the kernel picks a buffer
-// of the pool when data is there (two groups of provided buffers, one for each size class) and posts a completion. A stream's
+// connections into large buffers and unix-domain ones have a multishot poll and are read, see hot.go). They stay armed; the kernel picks a
+// buffer of the pool when data is there (two groups of provided buffers, one for each size class) and posts a completion. A stream's
 // payload starts at the beginning of its buffer. A datagram's starts after the pool's headroom, which holds what the kernel says
 // about it:
 //

@@ -25,8 +25,11 @@ func (d *Driver) onPoll(k *ring.Sink, what code, c *sys.CQE) {
 			d.onEndPoll(k, r, c)
 		case codeReadable:
 			// A directly read socket needs nothing here: its poll has ended the sleep, and Reap reads it.
-			if r.readsByPoll && r.wantsReceive {
+			switch {
+			case r.readsByPoll && r.wantsReceive:
 				d.readPolled(k, r)
+			case r.readsByPoll:
+				d.cancel(r, opReadable) // stopped: data that comes must not wake the ring
 			}
 		}
 	}

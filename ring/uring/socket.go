@@ -29,6 +29,7 @@ type record struct {
 	peerDone     bool      // the peer is done sending: a one-shot poll would fire for that at once
 	unix         bool      // a unix-domain connection
 	readsByPoll  bool      // received by poll and read, see readPolled; as it was last armed
+	unread       bool      // with readsByPoll: data may be there that the poll has reported already
 	starved      bool      // stopped because there was no buffer; reportReset asks, for streams
 	endSeen      bool      // the poll of watchReset has reported an end that reportReset has not handled yet
 	failed       bool      // the connection's end was reported
@@ -103,6 +104,7 @@ func (d *Driver) SetReceiving(s *ring.Socket, on bool) error {
 	r.wantsReceive = on
 	if on {
 		r.starved, r.endSeen = false, false
+		r.unread = r.readsByPoll // the poll may be armed: arm looks again, and at the class, which may have changed
 		if r.kind == ring.KindDatagram && r.ops&opReceive == 0 && !r.direct {
 			d.promote(r)
 		}
@@ -137,9 +139,9 @@ func (d *Driver) scheduleReceive(r *record) {
 	}
 }
 
-// needsArming reports whether the socket is to receive and has no operation that does.
+// needsArming reports whether the socket is to receive and has no operation that does, or one that must look again.
 func (r *record) needsArming() bool {
-	return r.wantsReceive && !r.failed && !r.detaching && !r.direct && r.ops&r.receiveOperation() == 0
+	return r.wantsReceive && !r.failed && !r.detaching && !r.direct && (r.ops&r.receiveOperation() == 0 || r.readsByPoll && r.unread)
 }
 
 // receiveOperation is the operation by which the socket receives.
@@ -155,13 +157,18 @@ func (d *Driver) arm(r *record) {
 	if !r.needsArming() {
 		return
 	}
+	unread := r.unread
+	r.unread = false
 	// The class may have changed since the last time.
 	if r.readsByPoll = isReadByPoll(r.handle, r.unix); r.readsByPoll {
-		if r.ops&opReadable == 0 { // else one is still armed: pollHot's before the ring slept, or one from before the socket was stopped
-			d.pollReadable(r)
+		if r.ops&opReadable == 0 { // else one is still armed: readPolled's, or pollHot's from before the ring slept
+			d.pollReadable(r, sys.UringPollMultishot)
+		} else if unread {
+			d.repollReadable(r)
 		}
 		return
 	}
+	d.cancel(r, opReadable)
 	d.watchReset(r)
 	r.class = r.handle.Class
 	e := sys.SQE{FD: r.fd, UserData: r.userData(r.receiveCode())}
