@@ -111,16 +111,21 @@ func (c *cards) open(name []byte, count int) *card {
 	if count == 0 {
 		return x
 	}
-	words := make([]uint64, 2+mostStats*stringLength/8) // aligned; struct ethtool_gstrings has three 32-bit words in front
-	raw := unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), 8*len(words))
+	const header = 12 // struct ethtool_gstrings has three 32-bit words in front
+	// Mapped for the call alone: most of the room is never touched, and on the Go heap it would hasten the next garbage collection.
+	raw, err := unix.Mmap(-1, 0, header+mostStats*stringLength, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		return x
+	}
+	defer func() { _ = unix.Munmap(raw) }()
 	binary.NativeEndian.PutUint32(raw, ethtoolGetStrings)
 	binary.NativeEndian.PutUint32(raw[4:], stringsOfStats)
 	binary.NativeEndian.PutUint32(raw[8:], uint32(count))
-	if c.call(name, unsafe.Pointer(&words[0])) != 0 || int(binary.NativeEndian.Uint32(raw[8:])) != count {
+	if c.call(name, unsafe.Pointer(&raw[0])) != 0 || int(binary.NativeEndian.Uint32(raw[8:])) != count {
 		return x
 	}
 	for i := range x.count {
-		text := raw[12+i*stringLength : 12+(i+1)*stringLength]
+		text := raw[header+i*stringLength : header+(i+1)*stringLength]
 		if n := bytes.IndexByte(text, 0); n >= 0 {
 			text = text[:n]
 		}
