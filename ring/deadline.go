@@ -116,6 +116,7 @@ func (s *Socket) setDeadline(op string, k timerKind, t time.Time) error {
 		s.setTimer(k, clock.Never)
 		return nil
 	}
-	s.setTimer(k, s.ring().clock().Add(time.Until(t)))
+	left := time.Until(t) // before the ring's clock is read: what passes in between makes the deadline later, not earlier
+	s.setTimer(k, s.ring().clock().Add(left))
 	return nil
 }
