@@ -457,7 +457,8 @@ func TestPollOnSend(t *testing.T) {
 			}
 		}))
 	}
-	if took[true] != tries || took[false] > tries*9/10 {
+	// With the race detector the calls between the ring's look at its clock and the send are a pause already.
+	if took[true] != tries || took[false] > tries*9/10 && !raceEnabled {
 		t.Fatalf("of %d sends took what had come: %v", tries, took)
 	}
 }
