@@ -28,8 +28,8 @@ func TestShutdown(t *testing.T) {
 		defer peer.Close()
 		a, err := ln.Accept()
 		require.NoError(t, err)
-		require.NoError(t, a.SetWriteDeadline(time.Now().Add(50*time.Millisecond)))
 		for err = nil; err == nil; { // until nothing goes any more
+			require.NoError(t, a.SetWriteDeadline(time.Now().Add(100*time.Millisecond)))
 			_, err = a.Write(make([]byte, 64<<10))
 		}
 		ctx, cancel := context.WithCancel(t.Context())
