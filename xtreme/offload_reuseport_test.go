@@ -2,6 +2,7 @@ package xtreme_test
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/netip"
 	"syscall"
@@ -10,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/socketxtreme/socketxtreme/conf"
 	"github.com/socketxtreme/socketxtreme/internal/testnet"
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
@@ -98,6 +100,34 @@ func TestPortSharedWithAnotherProgram(t *testing.T) {
 			w.write(w.net.Dial(to), "by the link")
 			text, _ := fast(w.world, s)
 			w.Equal("by the link", text)
+		})
+	}
+}
+
+// With VMA_UDP_3T_RULES=1 a connected socket claims what other peers send to its address, too. The kernel would give that to another program's
+// socket on all addresses, so it is left to the kernel.
+func TestPortOfAConnectedSocketSharedWithAllAddresses(t *testing.T) {
+	for _, all := range []bool{false, true} {
+		t.Run(fmt.Sprint("VMA_UDP_3T_RULES ", all), func(t *testing.T) {
+			w := newCabled(t, testnet.Pair{})
+			w.engine = w.newEngine(func(s *conf.Settings) { s.Offload.ThreeTuple = all })
+			x := w.other(w.newPoller("connected"))
+			foreign := w.reuseSocket("0.0.0.0:0")
+			to := netip.AddrPortFrom(w.net.Local(0), addr(foreign.LocalAddr()).Port())
+			peer, stranger := w.net.Listen(netip.AddrPortFrom(w.net.Peer(0), 0)), w.net.Listen(netip.AddrPortFrom(w.net.Peer(0), 0))
+			s := x.udp(to, xtreme.UDPConfig{Remote: addr(peer.LocalAddr()), IPConfig: xtreme.IPConfig{ReusePort: true}})
+			for end := time.Now().Add(2 * time.Second); all && !has(s.Path(), "udp.port_shared") && time.Now().Before(end); x.poll() {
+			}
+			w.Equal(all, has(s.Path(), "udp.port_shared"), "%v", s.Path().Explain())
+			x.kept = nil
+			for range 10 {
+				_, err := stranger.WriteToUDPAddrPort([]byte("of a stranger"), to)
+				w.NoError(err)
+			}
+			w.Equal(10, w.read(foreign))
+			_, err := peer.WriteToUDPAddrPort([]byte("of the peer"), to)
+			w.NoError(err)
+			w.Equal("of the peer", x.text(s))
 		})
 	}
 }
