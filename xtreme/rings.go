@@ -67,8 +67,13 @@ func (p *Poller) Poll(dst []Completion) (int, error) {
 	if len(dst) == 0 {
 		return 0, ring.ErrNoSlice
 	}
-	if p.self.Load() == 0 {
-		p.next = 0 // the ring that was there from the start returns ErrOwner if another goroutine polled it
+	if p.self.Load() == 0 { // a ring that was there before may have an owner
+		for _, r := range rings {
+			if errors.Is(r.Check(), ring.ErrOwner) {
+				return 0, ring.ErrOwner
+			}
+		}
+		p.next = 0
 	}
 	n := 0
 	first := p.next
