@@ -211,6 +211,21 @@ func TestSettingsWithoutEffectAsTheyWereGiven(t *testing.T) {
 	require.Empty(t, s.Given("VMA_NO_SUCH"))
 }
 
+// The name of a profile that code sets applies nothing, and that is said.
+func TestAProfileOfCodeAppliesNothing(t *testing.T) {
+	s := Default()
+	s.Profile = "latency"
+	list := s.WithoutEffect()
+	require.Len(t, list, 1)
+	require.Equal(t, "Settings.Profile=latency (VMA_SPEC) has no effect: code has set the name of the profile alone: WithProfile applies its values",
+		list[0].String())
+	s, err := WithProfile("latency")
+	require.NoError(t, err)
+	for _, x := range s.WithoutEffect() {
+		require.NotEqual(t, "VMA_SPEC", x.Name)
+	}
+}
+
 // A setting that is given its default asks for nothing else than what there is without it.
 func TestADefaultIsNoSettingWithoutEffect(t *testing.T) {
 	for _, p := range Parameters() {
