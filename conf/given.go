@@ -190,6 +190,14 @@ func noOwnTCP(s *Settings, kinds []RingKind) string {
 	return ""
 }
 
+// profileOfCode is the reason for VMA_SPEC if code has set Settings.Profile: it names what was applied, and applies nothing.
+func profileOfCode(s *Settings, kinds []RingKind) string {
+	if len(kinds) == 0 && s.Profile != s.starts["VMA_SPEC"] {
+		return "code has set the name of the profile alone: WithProfile applies its values"
+	}
+	return ""
+}
+
 // notPublished is the reason for the settings of published statistics if there are none.
 func notPublished(s *Settings, kinds []RingKind) string {
 	if len(kinds) == 0 && s.StatsDirectory == "" {

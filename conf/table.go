@@ -145,12 +145,13 @@ var memoryParameters = []Parameter{
 
 var pollParameters = []Parameter{
 	{Name: "VMA_RX_POLL", Title: "Rx Poll Loops", Field: "RxPoll", State: Works,
-		Effect: "how many empty turns in a row a reactor spins before it sleeps, where VMA_SELECT_POLL does not end that sooner; -1: for ever, 0: it " +
-			"does not spin (VMA takes 0 for 1)",
+		Effect: "how many turns without events or posted functions a reactor spins before it sleeps, where VMA_SELECT_POLL does not end that " +
+			"sooner; 0: it does not spin (VMA takes 0 for 1). With -1 here or in VMA_SELECT_POLL it never sleeps, whatever the other is. " +
+			"For timers alone it does not spin again",
 		access: integer(func(s *Settings) *int { return &s.RxPoll }, -1, 100_000_000)},
 	{Name: "VMA_SELECT_POLL", Title: "Select Poll (usec)", Field: "SelectPoll", State: Works,
-		Effect: "bounds the same by time, in microseconds; -1: for ever, 0: it does not spin. With -1 here or in VMA_RX_POLL a reactor " +
-			"never sleeps, whatever the other is",
+		Effect: "bounds the same by time, in microseconds; 0: it does not spin. With -1 here or in VMA_RX_POLL a reactor never sleeps, " +
+			"whatever the other is",
 		access: span(func(s *Settings) *time.Duration { return &s.SelectPoll }, time.Microsecond, 100_000_000, true)},
 	Parameter{Name: "VMA_SELECT_POLL_OS_FORCE", Title: "Select Poll OS Force", Field: "OSRatio", State: Works,
 		Effect: "1 sets VMA_SELECT_POLL_OS_RATIO to 1, unless that is given itself", access: force}.unless(ratioSaid).as("0"),
@@ -240,8 +241,9 @@ var stackParameters = []Parameter{
 			"delivers"),
 	Parameter{Name: "VMA_UDP_3T_RULES", Title: "UDP 3T rules", Field: "Offload.ThreeTuple", VMA: "1", State: Works,
 		Effect: "which datagrams to the address and port of a connected socket an offloaded ring takes from an interface: 1 all, and it " +
-			"drops those that are for none of its sockets (udp.foreign_peer); 0 its peer's, and the kernel gets the others. Of a group both take all " +
-			"that the membership is for; fragments are the kernel's with both",
+			"drops those that are for none of the engine's sockets (udp.foreign_peer); 0 its peer's, and the kernel gets the others. Of a group to " +
+			"which the socket is bound both take all that the membership is for; fragments are the kernel's with both, and so is a port that " +
+			"sockets of others have too (udp.port_shared)",
 		access: toggle(func(s *Settings) *bool { return &s.Offload.ThreeTuple }, false)}.on(RingOffload).as("0"),
 	inert("VMA_ETH_MC_L2_ONLY_RULES", "ETH MC L2 only rules", "0", yesOrNo, NotApplicable,
 		"the XDP program steers by addresses and ports"),

@@ -34,7 +34,8 @@ var tcpParameters = []Parameter{
 			"connections is answered with a reset, so that no other socket of this host can connect from there; 0 only that of its peer",
 		access: toggle(func(s *Settings) *bool { return &s.OwnTCP.ConnectionThreeTuple }, false)}.on(RingOffload).unless(noOwnTCP).as("0"),
 	inert("VMA_TCP_TIMER_RESOLUTION_MSEC", "TCP Timer Resolution (msec)", "100", count, NotApplicable,
-		"timers of our own TCP have ticks of half a millisecond, and run inside Poll, up to 16 turns of the ring after they are due"),
+		"timers of our own TCP have ticks of half a millisecond, and run inside Poll, up to 16 calls after they are due, not counting those "+
+			"whose slice was filled by what had come before"),
 	inert("VMA_TCP_CTL_THREAD", "TCP control thread", "0", within(0, 2).words("disable", "delegate", "with_wakeup", "no_wakeup"), NotApplicable,
 		"the owner of a ring handles all its segments").as("disable"),
 	Parameter{Name: "VMA_TCP_TIMESTAMP_OPTION", Title: "TCP timestamp option", Field: "OwnTCP.Timestamps", VMA: "0", State: Works,
@@ -78,15 +79,17 @@ var threadParameters = []Parameter{
 	inert("VMA_TIMER_RESOLUTION_MSEC", "Timer Resolution (msec)", "10", count, Better,
 		"a loop's timers have ticks of about 65 microseconds"),
 	inert("VMA_THREAD_MODE", "Thread mode", "1", within(0, 3), Better,
-		"there is one mode: from its first Poll on a poller belongs to one goroutine, and while that lives calls of it and its sockets by another "+
-			"one are refused (ring.ErrOwner, or the zero value), but those whose documentation says any goroutine. Packets and the pool are "+
-			"the owner's too, unchecked: others get packets by Lend").as("0"),
+		"there is one mode: from its first Poll on a poller belongs to one goroutine, which also has to close it: calls of it and its sockets by "+
+			"another one are refused (ring.ErrOwner, or the zero value), but those whose documentation says any goroutine. After the end of "+
+			"the owner that is not sure: a new goroutine may be taken for it. Packets and the pool are the owner's too, unchecked: others get "+
+			"packets by Lend").as("0"),
 }
 
 var libraryParameters = []Parameter{
-	{Name: "VMA_SPEC", Title: "SPEC", Field: "Profile", State: Partly,
+	Parameter{Name: "VMA_SPEC", Title: "SPEC", Field: "Profile", State: Partly,
 		Effect: "a profile, applied before all other settings; its values are told below",
-		access: text(func(s *Settings) *string { return &s.Profile }, "none, latency, multi_ring_latency, throughput or low-cpu", parseProfile)},
+		access: text(func(s *Settings) *string { return &s.Profile }, "none, latency, multi_ring_latency, throughput or low-cpu", parseProfile)}.
+		unless(profileOfCode),
 	inert("VMA_SOCKETXTREME", "SocketXtreme", "1", yesOrNo, Better, "completions are the API here: 0 changes nothing").
 		vma("0"),
 	inert("VMA_HANDLE_SIGINTR", "SigIntr Ctrl-C Handle", "0", yesOrNo, NotApplicable, "the library handles no signals"),
