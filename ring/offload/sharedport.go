@@ -22,7 +22,7 @@ func (d *driver) publishPort(e *entry) {
 		return
 	}
 	u := shadow.PortUse{Inode: d.inode(e), Local: at.Addr().As4(), Port: at.Port(), IfIndex: uint32(d.nics.CurrentIndex(e.s.Device())),
-		Broadcast: isBroadcast(d.snapshot(), at.Addr())}
+		Broadcast: isBroadcast(d.snapshot(), at.Addr()), Strangers: d.config.ThreeTuple && e.s.RemoteAddr().IsValid()}
 	if u == e.publishedPort {
 		return
 	}

@@ -143,13 +143,15 @@ type PortUse struct {
 	Port      uint16
 	IfIndex   uint32 // that ours is tied to; 0: to none
 	Broadcast bool   // Local is a broadcast address: every socket with the port receives its datagrams
+	Strangers bool   // ours is connected, and its claim takes what other peers send, too
 }
 
 // conflicts reports whether the kernel gives datagrams to another socket that ours would take from it. Of two sockets the one with the more
-// precise address has them, so another one on all addresses loses nothing to one of ours that names its own. A broadcast is for both.
+// precise address has them, so another one on all addresses loses nothing to one of ours that names its own. A broadcast is for both, and to a
+// connected socket the kernel gives its peer's datagrams alone.
 func (p *PortUse) conflicts(b *host.Bound) bool {
 	everywhere := b.Local == [4]byte{}
-	return b.Port == p.Port && (p.Local == [4]byte{} || b.Local == p.Local || p.Broadcast && everywhere) &&
+	return b.Port == p.Port && (p.Local == [4]byte{} || b.Local == p.Local || (p.Broadcast || p.Strangers) && everywhere) &&
 		!(p.IfIndex != 0 && b.Interface != 0 && p.IfIndex != b.Interface) && b.Local[0]>>4 != 14
 }
 
