@@ -17,7 +17,7 @@ import (
 var (
 	oneSeed  = flag.Uint64("seed", 0, "run this seed only; with -v, print its packets. With -seeds: the first of so many")
 	shrink   = flag.Bool("shrink", true, "make a failing seed's list of operations shorter")
-	numSeeds = flag.Uint64("seeds", 0, "how many seeds to run; 0 means 300, 20 with -short, 4 with the race detector")
+	numSeeds = flag.Uint64("seeds", 0, "how many seeds to run; 0 means 100, 20 with -short, 4 with the race detector")
 )
 
 const again = "go test ./tcp/tcptest -run '^TestSeeds$' -seed=%d"
@@ -26,7 +26,7 @@ const again = "go test ./tcp/tcptest -run '^TestSeeds$' -seed=%d"
 func TestSeeds(t *testing.T) {
 	count := *numSeeds
 	if count == 0 {
-		switch count = 300; {
+		switch count = 100; {
 		case raceEnabled:
 			count = 4
 		case testing.Short():
