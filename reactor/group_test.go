@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -126,6 +127,26 @@ func TestGroupsAreAsTheEngineIsSet(t *testing.T) {
 			l.BeginShutdown()
 			return nothing, nil
 		}, Config{Pin: pins}))
+	})
+}
+
+// The buffers of each loop need memory of their own: memory of the caller's is for one loop.
+func TestLoopsOfAGroupShareNoMemory(t *testing.T) {
+	onEach(t, func(t *testing.T, kind conf.RingKind) {
+		e := newEngine(t, kind)
+		c := Config{Poller: xtreme.PollerConfig{Memory: make([]byte, 8<<20), SmallBuffers: 64, LargeBuffers: 8}}
+		var began atomic.Int64
+		setup := func(l *Loop) (Handler, error) {
+			began.Add(1)
+			l.BeginShutdown()
+			return nothing, nil
+		}
+		err := RunGroup(context.Background(), e, 2, setup, c)
+		require.ErrorIs(t, err, unix.EINVAL)
+		require.ErrorContains(t, err, "RunGroup: Config.Poller.Memory is for one loop")
+		require.Zero(t, began.Load())
+		require.Zero(t, e.Stats().Pollers)
+		require.NoError(t, RunGroup(context.Background(), e, 1, setup, c))
 	})
 }
 

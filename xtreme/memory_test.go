@@ -51,6 +51,88 @@ func TestMemoryOfTheCaller(t *testing.T) {
 	})
 }
 
+// Memory that an open poller of this process uses, of whichever engine, is refused before anything is made, and the error names both pollers.
+// Memory beside it is not.
+func TestMemoryOfAnOpenPollerIsRefused(t *testing.T) {
+	onEveryKind(t, func(t *testing.T, kind conf.RingKind) {
+		layout := buffers.DefaultLayout()
+		layout.SmallCount, layout.LargeCount = 64, 8
+		page := os.Getpagesize()
+		size := (layout.Bytes() + page - 1) / page * page
+		mem, err := unix.Mmap(-1, 0, 3*size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, unix.Munmap(mem)) }()
+		e, other := newEngine(t, kind), newEngine(t, kind)
+		open := func(e *xtreme.Engine, name string, memory []byte) (*xtreme.Poller, error) {
+			return e.NewPoller(name, xtreme.PollerConfig{Memory: memory, SmallBuffers: 64, LargeBuffers: 8})
+		}
+		first, err := open(e, "first", mem[size:])
+		require.NoError(t, err)
+		require.NoError(t, other.Start())
+		before := descriptors(t)
+		for _, from := range []int{size, size + page, 2*size - page, page} {
+			for _, e := range []*xtreme.Engine{e, other} {
+				p, err := open(e, "second", mem[from:])
+				if err == nil {
+					require.NoError(t, p.Close())
+				}
+				require.ErrorIs(t, err, unix.EBUSY, "from %d", from)
+				require.ErrorContains(t, err, `poller "second": PollerConfig.Memory: `)
+				require.ErrorContains(t, err, `poller "first"`)
+			}
+		}
+		require.Equal(t, before, descriptors(t))
+		require.Equal(t, []*xtreme.Poller{first}, e.Pollers())
+		require.Empty(t, other.Pollers())
+		for _, from := range []int{0, 2 * size} { // in front of it, and behind what its buffers need
+			beside, err := open(other, "beside", mem[from:])
+			require.NoError(t, err)
+			require.NoError(t, beside.Close())
+		}
+		require.NoError(t, first.Close())
+		again, err := open(other, "again", mem[size:])
+		require.NoError(t, err)
+		require.NoError(t, again.Close())
+	})
+}
+
+// A poller that could not be made does not keep its memory from the next one.
+func TestMemoryOfAPollerThatCannotBeMadeIsFree(t *testing.T) {
+	e := newEngine(t, conf.RingEpoll)
+	require.NoError(t, e.Start())
+	c := xtreme.PollerConfig{Memory: make([]byte, 8<<20), SmallBuffers: 64, LargeBuffers: 8}
+	var limit unix.Rlimit
+	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 3, Max: limit.Max}))
+	_, err := e.NewPoller("no", c)
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit))
+	require.ErrorIs(t, err, unix.EMFILE)
+	p, err := e.NewPoller("yes", c)
+	require.NoError(t, err)
+	require.NoError(t, p.Close())
+}
+
+// Packets that the application still holds when the poller is closed stay valid: their memory is given to no other poller.
+func TestMemoryOfHeldPacketsIsRefused(t *testing.T) {
+	e := newEngine(t, conf.RingEpoll)
+	c := xtreme.PollerConfig{Memory: make([]byte, 8<<20), SmallBuffers: 64, LargeBuffers: 8}
+	p, err := e.NewPoller("holds", c)
+	require.NoError(t, err)
+	held, err := p.Pool().Alloc(10)
+	require.NoError(t, err)
+	copy(held.Bytes(), "still here")
+	var h *xtreme.HeldError
+	require.ErrorAs(t, p.Close(), &h)
+	next, err := e.NewPoller("next", c)
+	if err == nil {
+		require.NoError(t, next.Close())
+	}
+	require.ErrorIs(t, err, unix.EBUSY)
+	require.ErrorContains(t, err, `poller "next": PollerConfig.Memory: `)
+	require.ErrorContains(t, err, `poller "holds", which was closed with packets still held`)
+	require.Equal(t, "still here", string(held.Bytes()))
+}
+
 // A poller has all its memory from the start, or each page when it is used first.
 func TestMemoryOnDemand(t *testing.T) {
 	for _, onDemand := range []bool{false, true} {

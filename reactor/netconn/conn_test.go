@@ -513,7 +513,8 @@ func TestBadConfig(t *testing.T) {
 	require.NoError(t, err)
 	for name, c := range map[string]Config{"Loops -1": {Loops: -1}, "ReceiveBuffer -1": {ReceiveBuffer: -1},
 		"SendBuffer -1": {SendBuffer: -1}, "AcceptQueue -1": {AcceptQueue: -1}, "Budget -1": {Budget: -1}, "CloseTimeout -1ns": {CloseTimeout: -1},
-		"Pin [0 0]": {Pin: []int{0, 0}}, "Rest 9": {Rest: 9}} {
+		"Pin [0 0]": {Pin: []int{0, 0}}, "Rest 9": {Rest: 9},
+		"netconn: Config.Poller.Memory is for one loop": {Loops: 2, Poller: xtreme.PollerConfig{Memory: make([]byte, 8<<20), SmallBuffers: 64, LargeBuffers: 8}}} {
 		_, err := New(e, c)
 		require.ErrorIs(t, err, unix.EINVAL, name)
 		require.ErrorContains(t, err, name)
