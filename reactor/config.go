@@ -44,7 +44,7 @@ type Config struct {
 
 	// Name is for RunGroup: its loops and their pollers are called Name-0, Name-1 and so on; without it loop-0, loop-1.
 	Name string
-	// Poller is for RunGroup, which makes the pollers of its loops with it.
+	// Poller is for RunGroup, which makes the pollers of its loops with it. Poller.Memory is for one loop.
 	Poller xtreme.PollerConfig
 
 	yield uint64 // after so many empty turns a spinning loop lets other goroutines run (VMA_RX_POLL_YIELD)

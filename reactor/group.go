@@ -23,6 +23,8 @@ import (
 //		return handler, err
 //	}, reactor.Config{Rest: reactor.Spin, Pin: []int{2, 3}})
 //
+// Config.Poller.Memory is for a group of one loop: each poller needs memory of its own.
+//
 // It returns when all loops have ended: nil after ctx was done. The first loop that fails shuts down the others in good
 // order, and the errors are joined, each with its loop's name.
 func RunGroup(ctx context.Context, e *xtreme.Engine, n int, setup func(*Loop) (Handler, error), c Config) error {
@@ -37,6 +39,8 @@ func RunGroup(ctx context.Context, e *xtreme.Engine, n int, setup func(*Loop) (H
 		return fmt.Errorf("reactor: RunGroup: setup nil: %w", unix.EINVAL)
 	case len(c.Pin) != 0 && len(c.Pin) != n:
 		return fmt.Errorf("reactor: RunGroup: Config.Pin %v: want %d processors, one per loop: %w", c.Pin, n, unix.EINVAL)
+	case n > 1 && c.Poller.Memory != nil:
+		return fmt.Errorf("reactor: RunGroup: Config.Poller.Memory is for one loop, and %d loops would share it: %w", n, unix.EINVAL)
 	}
 	orElse(&c.Name, "loop")
 	check := c

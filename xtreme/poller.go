@@ -22,6 +22,7 @@ type Poller struct {
 	name       string
 	engine     *Engine
 	region     *sys.Region
+	memory     *memoryClaim // of the caller's memory under region
 	pool       *buffers.DriverPool
 	kind       conf.RingKind             // as it was asked for
 	set        *ring.Set                 // of kernel rings
@@ -65,11 +66,16 @@ func newPoller(e *Engine, name string, kind conf.RingKind, c chosen, o *PollerCo
 		return nil, err
 	}
 	poller := &Poller{name: name, engine: e, region: region, kind: kind}
+	if o.Memory != nil {
+		if poller.memory, err = claimMemory(name, region); err != nil {
+			return nil, errors.Join(err, region.Close())
+		}
+	}
 	if poller.pool, err = buffers.New(region.Bytes(), layout); err != nil {
-		return nil, errors.Join(err, region.Close())
+		return nil, errors.Join(err, poller.closeMemory())
 	}
 	if err := reserveForSending(poller.pool, forSending); err != nil {
-		return nil, errors.Join(err, region.Close())
+		return nil, errors.Join(err, poller.closeMemory())
 	}
 	poller.pool.SetDebug(e.settings.BufferDebug)
 	poller.pool.SetContiguous(region.Contiguous())
@@ -104,9 +110,15 @@ func newPoller(e *Engine, name string, kind conf.RingKind, c chosen, o *PollerCo
 	}
 	if err != nil {
 		poller.monitor.close()
-		return nil, errors.Join(err, region.Close())
+		return nil, errors.Join(err, poller.closeMemory())
 	}
 	return poller, nil
+}
+
+// closeMemory frees the memory of the buffers; a caller's memory may be another poller's from now on.
+func (p *Poller) closeMemory() error {
+	p.memory.release()
+	return p.region.Close()
 }
 
 // reserveForSending sets aside buffers of each class that receiving never takes: an eighth, and of the small ones at least as many as the
@@ -194,7 +206,8 @@ func (p *Poller) polledRing() *ring.Ring {
 }
 
 // HeldError is the error of Poller.Close when the application has not released all packets. The poller is closed nevertheless. The memory of
-// its buffers stays mapped, so that the packets stay valid, and is not freed before the process ends.
+// its buffers stays mapped, so that the packets stay valid, and is not freed before the process ends; memory of the caller's
+// (PollerConfig.Memory) is refused to other pollers for as long.
 type HeldError struct {
 	Ledger buffers.Ledger // the buffers by state when the poller was closed
 }
@@ -226,9 +239,10 @@ func (p *Poller) Close() error {
 	p.engine.forgetPoller(p)
 	p.pool.Close()
 	if l := p.pool.Ledger(); l.Free != l.Total {
+		p.memory.hold()
 		return errors.Join(err, &HeldError{l})
 	}
-	return errors.Join(err, p.pool.Verify(), p.region.Close())
+	return errors.Join(err, p.pool.Verify(), p.closeMemory())
 }
 
 // mayClose returns the error with which Close and Shutdown must fail now: the wrong goroutine, a callback that is running, or a poller that is

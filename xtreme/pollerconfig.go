@@ -32,6 +32,10 @@ type PollerConfig struct {
 	// Memory is the caller's memory for the buffers; it must be outside the Go heap or never move, stay mapped until Close, be large enough,
 	// and, for a poller of kind offload, begin at a page boundary. nil: the poller maps its own. (VMA: the user allocator of vma_ioctl,
 	// VMA_IOCTL_USER_ALLOC.)
+	//
+	// Each poller needs memory of its own, because its ring overwrites all of it. The poller uses as many bytes from the begin of Memory as its
+	// buffers need. Where one of them is used by another open poller of this process, of whichever engine, NewPoller fails with EBUSY and
+	// changes nothing. The memory may be used again when the poller is closed, or could not be made; after a *HeldError it may not.
 	Memory []byte
 
 	// Interfaces are the only ones that the poller's offloaded ring may open; the kernel keeps the others, and a wildcard is all of these. Empty

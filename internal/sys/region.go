@@ -79,6 +79,12 @@ func NewRegion(c RegionConfig) (*Region, error) {
 // It is nil after Close, and slices taken before must not be used then: touching them is a fault that Go cannot recover.
 func (r *Region) Bytes() []byte { return r.bytes }
 
+// Overlaps reports whether two open regions have a byte of memory in common.
+func (r *Region) Overlaps(x *Region) bool {
+	a, b := startOf(r.bytes), startOf(x.bytes)
+	return a < b+uintptr(len(x.bytes)) && b < a+uintptr(len(r.bytes))
+}
+
 // Notes lists what was asked for and could not be had; it is empty if everything could.
 func (r *Region) Notes() []Note { return r.notes }
 

@@ -187,3 +187,21 @@ func codes(r *Region) []string {
 	}
 	return all
 }
+
+func TestRegionsOverlap(t *testing.T) {
+	page := os.Getpagesize()
+	memory := make([]byte, 4*page)
+	region := func(from, n int) *Region {
+		r, err := NewRegion(RegionConfig{Bytes: n, Memory: memory[from:]})
+		require.NoError(t, err)
+		return r
+	}
+	middle := region(page, page)
+	for _, x := range []struct {
+		from, n int
+		want    bool
+	}{{0, page, false}, {0, page + 1, true}, {0, 3 * page, true}, {page, page, true}, {page + 8, 8, true}, {2*page - 1, page, true}, {2 * page, page, false}} {
+		require.Equal(t, x.want, middle.Overlaps(region(x.from, x.n)), x)
+		require.Equal(t, x.want, region(x.from, x.n).Overlaps(middle), x)
+	}
+}

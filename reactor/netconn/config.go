@@ -28,7 +28,8 @@ type Config struct {
 	// by default.
 	Pin []int
 	// Poller is what the loops' pollers are made with: the kind of ring, buffers, their place. Where neither it nor the engine's
-	// settings name a kind of ring (auto), it is epoll; package documentation says why.
+	// settings name a kind of ring (auto), it is epoll; package documentation says why. Poller.Memory is for one loop: each poller needs memory
+	// of its own.
 	Poller xtreme.PollerConfig
 	// LargeStream makes every connection, accepted or dialled, over TCP or unix, receive into 64 KiB buffers, for bulk transfers.
 	LargeStream bool
@@ -86,6 +87,8 @@ func (c *Config) complete(s conf.Settings) error {
 		return badArgument("Budget", c.Budget)
 	case c.CloseTimeout < 0:
 		return badArgument("CloseTimeout", c.CloseTimeout)
+	case c.Loops > 1 && c.Poller.Memory != nil:
+		return fmt.Errorf("netconn: Config.Poller.Memory is for one loop, and %d loops would share it: %w", c.Loops, unix.EINVAL)
 	}
 	// Where no setting asks a loop to spin it sleeps at once: see Rest.
 	if d := conf.Default(); c.Rest == reactor.Adaptive && c.RxPoll == 0 && c.SelectPoll == 0 && s.RxPoll == d.RxPoll && s.SelectPoll == d.SelectPoll &&
