@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"math"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -190,6 +191,74 @@ func TestEightDeadFilesStay(t *testing.T) {
 		require.Equal(t, paths[len(paths)-1-i], e.Path)
 		require.False(t, e.Live)
 	}
+}
+
+// In a directory of several users, root's with the sticky bit, each removes what it may, and publishes. Names of files that are none of
+// the library's change nothing.
+func TestFilesOfOtherUsersStay(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("changing the user is for root")
+	}
+	const nobody = 65534
+	dir, err := os.MkdirTemp("/tmp", "stats") // which that user may enter
+	require.NoError(t, err)
+	defer os.RemoveAll(dir)
+	require.NoError(t, os.Chmod(dir, 0o777|os.ModeSticky))
+	past := time.Now().Add(-2 * draftAge)
+	dead := func(name string, owner int) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, nil, 0o644))
+		require.NoError(t, os.Chmod(path, 0o644)) // whatever the umask is
+		require.NoError(t, os.Chown(path, owner, owner))
+		require.NoError(t, os.Chtimes(path, past, past))
+		return path
+	}
+	roots, theirs := []string{dead("sxstat.8.1.new", 0)}, []string{dead("sxstat.9.1.new", nobody)}
+	for i := range 9 {
+		roots = append(roots, dead(fmt.Sprintf("sxstat.8.%d", 100+i), 0))
+	}
+	for i := range 3 {
+		theirs = append(theirs, dead(fmt.Sprintf("sxstat.9.%d", 10+i), nobody))
+	}
+	others := []string{filepath.Join(dir, "sxstat.8.201"), filepath.Join(dir, "sxstat.8.202"), filepath.Join(dir, "sxstat.8.9")}
+	require.NoError(t, os.Symlink("/nothing", others[0]))
+	socket, err := net.Listen("unix", others[1])
+	require.NoError(t, err)
+	defer socket.Close()
+	require.NoError(t, os.MkdirAll(filepath.Join(others[2], "sub"), 0o755))
+
+	_, path := start(t, "STATS_TEST_VICTIM="+dir, &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}})
+	require.FileExists(t, path, "it publishes")
+	for _, path := range theirs {
+		require.NoFileExists(t, path)
+	}
+	for _, path := range roots {
+		require.FileExists(t, path)
+	}
+	require.NoError(t, Clean(dir))
+	for _, path := range roots[:2] {
+		require.NoFileExists(t, path, "the draft, and the oldest of nine")
+	}
+	for _, path := range roots[2:] {
+		require.FileExists(t, path)
+	}
+	for _, path := range others {
+		_, err := os.Lstat(path)
+		require.NoError(t, err)
+	}
+}
+
+// A directory in which others may make files, and not list them, is published into as well.
+func TestDirectoryThatCannotBeListed(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("changing the user is for root")
+	}
+	dir, err := os.MkdirTemp("/tmp", "stats")
+	require.NoError(t, err)
+	defer os.RemoveAll(dir)
+	require.NoError(t, os.Chmod(dir, 0o733|os.ModeSticky))
+	_, path := start(t, "STATS_TEST_VICTIM="+dir, &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}})
+	require.FileExists(t, path)
 }
 
 // A file that a process was killed over while it made it goes, when it is old enough to be none that is being made.
