@@ -135,7 +135,7 @@ func List(directory string) ([]Entry, error) {
 	var list []Entry
 	for _, n := range names {
 		e, ok := parseName(n.Name())
-		if !ok {
+		if !ok || !n.Type().IsRegular() {
 			continue
 		}
 		e.Path = filepath.Join(directory, n.Name())
@@ -195,9 +195,13 @@ func lock(f *os.File) error {
 	return nil
 }
 
-// Clean removes the files of processes that have ended, and what belongs to them, all but the newest eight. What it cannot remove is an error.
+// Clean removes the files of processes that have ended, and what belongs to them, all but the newest eight. Files that this user may not list or
+// remove, because they are another user's, stay.
 func Clean(directory string) error {
 	list, err := List(directory)
+	if errors.Is(err, fs.ErrPermission) {
+		return nil
+	}
 	err = errors.Join(err, cleanDrafts(directory))
 	dead := 0
 	for _, e := range list {
@@ -205,7 +209,7 @@ func Clean(directory string) error {
 			continue
 		}
 		if dead++; dead > keepDead {
-			err = errors.Join(err, remove(e.Path), remove(e.Path+controlSuffix))
+			err = errors.Join(err, removeOwn(e.Path), removeOwn(e.Path+controlSuffix))
 		}
 	}
 	return err
@@ -216,14 +220,22 @@ func cleanDrafts(directory string) error {
 	drafts, err := filepath.Glob(filepath.Join(directory, filePrefix+"*"+draftSuffix))
 	for _, path := range drafts {
 		info, e := os.Lstat(path)
-		if e != nil || time.Since(info.ModTime()) < draftAge {
-			continue // gone, or being made
+		if e != nil || !info.Mode().IsRegular() || time.Since(info.ModTime()) < draftAge {
+			continue // gone, none of ours, or being made
 		}
 		if live, e := isLive(path); e == nil && !live {
-			err = errors.Join(err, remove(path))
+			err = errors.Join(err, removeOwn(path))
 		}
 	}
 	return err
+}
+
+// removeOwn removes a file, unless it is one that this user may not remove (EPERM, EACCES).
+func removeOwn(path string) error {
+	if err := remove(path); !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	return nil
 }
 
 // remove removes a file. One that is gone already is no error.
