@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -465,6 +466,50 @@ func TestFilesOfKilledProcessesMakeRoom(t *testing.T) {
 	list, err := filepath.Glob(filepath.Join(dir, filePrefix+"*"+fileSuffix))
 	w.NoError(err)
 	w.Len(list, 2)
+}
+
+// In a directory of several users, as /var/tmp, the files of others stay, and keep no alarm from being written.
+func TestFilesOfOtherUsersKeepNoAlarm(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("changing the user is for root")
+	}
+	const nobody = 65534
+	dir, err := os.MkdirTemp("/tmp", "record") // which that user may enter
+	require.NoError(t, err)
+	defer os.RemoveAll(dir)
+	require.NoError(t, os.Chmod(dir, 0o777|os.ModeSticky))
+	w := newWorld(t, Config{Memory: 1 << 20, Log: slog.New(slog.DiscardHandler)})
+	alarms := alarms{recorder: w.rec, config: AlarmConfig{Directory: dir, Quota: 8 * chunkSize}}
+	file := func(process, owner int, suffix string) string {
+		path := filepath.Join(dir, fmt.Sprintf("sxrecord.%d.20000101T000000.000000000%s", process, suffix))
+		w.NoError(os.WriteFile(path, make([]byte, 9*chunkSize), 0o644))
+		w.NoError(os.Chmod(path, 0o644)) // whatever the umask is
+		w.NoError(os.Chown(path, owner, owner))
+		past := time.Now().Add(-2 * draftAge)
+		w.NoError(os.Chtimes(path, past, past))
+		return path
+	}
+	others := []string{file(1, 0, fileSuffix), file(1, 0, fileSuffix+draftSuffix)}
+	own := []string{file(2, nobody, fileSuffix), file(2, nobody, fileSuffix+draftSuffix)}
+	written := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // and not unlocked: the thread ends with the goroutine
+		err := unix.Setfsuid(nobody)
+		if err == nil {
+			_, _, err = alarms.writeFile("a test", time.Now())
+		}
+		written <- err
+	}()
+	w.NoError(<-written)
+	for _, path := range others {
+		w.FileExists(path)
+	}
+	for _, path := range own {
+		w.NoFileExists(path)
+	}
+	list, err := filepath.Glob(filepath.Join(dir, filePrefix+"*"+fileSuffix))
+	w.NoError(err)
+	w.Len(list, 2, "root's, and the new one")
 }
 
 // Events of a loop that has no frames are forgotten like those of the recorder: a capture goes on for as long as its process.
