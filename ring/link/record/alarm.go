@@ -21,7 +21,7 @@ type AlarmConfig struct {
 	Directory string        // of the files; it must exist. Empty: nothing is written by itself
 	After     time.Duration // how long frames are written after the alarm
 	Every     time.Duration // the least time between two files
-	Quota     int64         // bytes of all files of recorders in the directory: the oldest are removed. A file has half of it at most
+	Quota     int64         // bytes of all files of recorders in the directory: the oldest that this user may remove go. A file has half at most
 	Gap       time.Duration // a gap between two polls that is an alarm; 0: none is
 }
 
@@ -151,7 +151,7 @@ func (a *alarms) writeFile(why string, at time.Time) (path string, w Written, er
 }
 
 // makeRoom removes the drafts of processes that were killed, and then the oldest files of recorders in the directory until so many bytes more
-// are within the quota.
+// are within the quota. Files that this user may not remove stay.
 func (a *alarms) makeRoom(bytes int64) error {
 	entries, err := os.ReadDir(a.config.Directory)
 	if err != nil {
@@ -185,10 +185,10 @@ func (a *alarms) makeRoom(bytes int64) error {
 		if total <= a.config.Quota {
 			break
 		}
-		if err := os.Remove(o.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := remove(o.path); err != nil {
 			return fmt.Errorf("make room for %d bytes: %w", bytes, err)
 		}
-		total -= o.size
+		total -= o.size // also of a file that another user keeps: it must not use up this user's quota
 	}
 	return nil
 }
@@ -215,7 +215,12 @@ func removeAbandoned(path string, info fs.FileInfo) error {
 		}
 		return err
 	}
-	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+	return remove(path)
+}
+
+// remove removes a file. One that is gone, or that this user may not remove, is no error.
+func remove(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
 	return nil
