@@ -307,7 +307,7 @@ var logParameters = []Parameter{
 		access: text(func(s *Settings) *string { return &s.StatsFile }, "the path of a file", anything)}.as(""),
 	Parameter{Name: "VMA_STATS_SHMEM_DIR", Title: "Stats shared memory directory", Field: "StatsDirectory", VMA: "/tmp/", State: Works,
 		Effect: "the directory of the files that xtstat reads, one for each process, or more if its engines differ in this, VMA_STATS_FD_NUM or " +
-			"SX_STATS_GROUP. It is made if its parent is there; one that cannot be used is a warning, and nothing is published. auto is " +
+			"SX_STATS_GROUP (xtstat -k takes one of them). It is made if its parent is there; one that cannot be used is a warning, and nothing is published. auto is " +
 			"/run/socketxtreme for root, else socketxtreme in $XDG_RUNTIME_DIR, or without that socketxtreme-UID in $TMPDIR or /tmp. Empty: " +
 			"nothing is published",
 		access: text(func(s *Settings) *string { return &s.StatsDirectory }, "auto, the path of a directory, or nothing", anything)},

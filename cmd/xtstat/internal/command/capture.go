@@ -83,7 +83,7 @@ func (x *capture) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return usageError{err}
 	}
-	r, err := x.open()
+	r, err := x.open(c.ErrOrStderr())
 	if err != nil {
 		return err
 	}

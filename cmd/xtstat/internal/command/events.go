@@ -45,7 +45,7 @@ func events(c *cobra.Command, t *target, w *window, which *eventChoice) error {
 	if err := w.check(); err != nil {
 		return err
 	}
-	r, err := t.open()
+	r, err := t.open(c.ErrOrStderr())
 	if err != nil {
 		return err
 	}

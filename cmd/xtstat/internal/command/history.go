@@ -42,7 +42,7 @@ var historyColumns = []struct {
 
 // history prints the samples in the window.
 func history(c *cobra.Command, t *target, w *window) error {
-	r, from, to, err := t.openWindow(w)
+	r, from, to, err := t.openWindow(w, c.ErrOrStderr())
 	if err != nil {
 		return err
 	}

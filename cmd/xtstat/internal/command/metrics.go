@@ -45,7 +45,7 @@ func serveMetrics(c *cobra.Command, t *target, listen string) error {
 	if err != nil {
 		return usageError{fmt.Errorf("listen %q: want an address and a port, 127.0.0.1:9469", listen)}
 	}
-	r, err := t.open()
+	r, err := t.open(c.ErrOrStderr())
 	if err != nil {
 		return err
 	}

@@ -68,7 +68,7 @@ func (x *report) run(c *cobra.Command, _ []string) error {
 	}
 	ctx, stop := signalContext()
 	defer stop()
-	r, err := x.open()
+	r, err := x.open(c.ErrOrStderr())
 	if err != nil {
 		return err
 	}

@@ -3,8 +3,10 @@ package command
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
+	"io"
+	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -13,7 +15,7 @@ import (
 
 // target says which process a command is about. vma_stats' options, by the same letters.
 type target struct {
-	directory string
+	directory string // or a file
 	pid       int
 	name      string
 	find      bool
@@ -23,7 +25,7 @@ type target struct {
 
 // flags adds the options that choose the process.
 func (t *target) flags(f *pflag.FlagSet) {
-	f.StringVarP(&t.directory, "directory", "k", stats.DefaultDirectory(), "the directory of the statistics (VMA_STATS_SHMEM_DIR)")
+	f.StringVarP(&t.directory, "directory", "k", stats.DefaultDirectory(), "the directory of the statistics (VMA_STATS_SHMEM_DIR), or one file of it")
 	f.IntVarP(&t.pid, "pid", "p", 0, "the process with this id, in its own namespace, also one that has ended")
 	f.StringVarP(&t.name, "name", "n", "", "the process of this program")
 	f.BoolVarP(&t.find, "find_pid", "f", false, "the process that began last to count (the default)")
@@ -31,16 +33,37 @@ func (t *target) flags(f *pflag.FlagSet) {
 	f.BoolVar(&t.json, "json", false, "print JSON, a line for each cycle")
 }
 
-// entries are the files of the directory, the newest first.
+// entries are the files of the directory, the newest first, or the one file that is named in its place.
 func (t *target) entries() ([]stats.Entry, error) {
+	if t.isFile() {
+		return entryOf(t.directory)
+	}
 	if !t.keep {
 		_ = stats.Clean(t.directory) // a reader that may not remove files still reads
 	}
 	return stats.List(t.directory)
 }
 
-// open opens the file of the process. Without a choice it is the live one that began last to count.
-func (t *target) open() (*stats.Reader, error) {
+// isFile reports whether -k names a file: one of several of a process, or one that was copied.
+func (t *target) isFile() bool {
+	info, err := os.Stat(t.directory)
+	return err == nil && !info.IsDir()
+}
+
+// entryOf is the entry of a file, whatever its name is.
+func entryOf(path string) ([]stats.Entry, error) {
+	r, err := stats.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	p, err := r.Process()
+	return []stats.Entry{{Path: path, Process: p.ID, Made: p.Started.UnixNano(), Live: p.Live}}, err
+}
+
+// open opens the file of the process. Without a choice it is the live one that began last to count. A process may have several files, because
+// its engines differ in what a file is made with, and processes of several namespaces may have one number: what is not shown is said on notes.
+func (t *target) open(notes io.Writer) (*stats.Reader, error) {
 	list, err := t.entries()
 	if err != nil {
 		return nil, err
@@ -61,14 +84,13 @@ func (t *target) open() (*stats.Reader, error) {
 	}
 	switch {
 	case t.pid != 0 && len(live) > 1:
-		var paths []string
-		for _, e := range live {
-			paths = append(paths, filepath.Base(e.Path))
-		}
-		return nil, fmt.Errorf("process %d is running in several namespaces: %s", t.pid, strings.Join(paths, ", "))
+		return nil, fmt.Errorf("process %d has %d statistics files: its engines differ in VMA_STATS_FD_NUM or SX_STATS_GROUP, or several process namespaces "+
+			"have a process %d. One of these chooses:%s", t.pid, len(live), t.pid, choices(live))
 	case len(live) > 0:
+		noteOthers(notes, live, "has")
 		return stats.Open(live[0].Path)
-	case len(dead) > 0 && (t.pid != 0 || t.name != ""):
+	case len(dead) > 0 && (t.pid != 0 || t.name != "" || t.isFile()):
+		noteOthers(notes, dead, "has left")
 		return stats.Open(dead[0].Path)
 	}
 	what := "no process publishes statistics"
@@ -83,6 +105,34 @@ func (t *target) open() (*stats.Reader, error) {
 		what += fmt.Sprintf("; %d have ended: -p %d shows the last of them", len(dead), dead[0].Process)
 	}
 	return nil, errors.New(what)
+}
+
+// noteOthers says that the first file of the list, which is shown, is not the only one of its process, and how the others are shown.
+func noteOthers(notes io.Writer, list []stats.Entry, has string) {
+	var others []stats.Entry
+	for _, e := range list[1:] {
+		if e.Process == list[0].Process {
+			others = append(others, e)
+		}
+	}
+	if len(others) > 0 {
+		fmt.Fprintf(notes, "xtstat: process %d %s %d statistics files, and this is the newest. These show the others:%s\n", list[0].Process, has, 1+len(others),
+			choices(others))
+	}
+}
+
+// choices are the options that choose each file, in lines, with program and time.
+func choices(list []stats.Entry) string {
+	var text strings.Builder
+	for _, e := range list {
+		fmt.Fprintf(&text, "\n  -k %s   (", e.Path)
+		if r, err := stats.Open(e.Path); err == nil {
+			fmt.Fprintf(&text, "%s ", r.Description().Program)
+			_ = r.Close()
+		}
+		fmt.Fprintf(&text, "since %s)", time.Unix(0, e.Made).Format("2006-01-02 15:04:05"))
+	}
+	return text.String()
 }
 
 // isNamed reports whether the file is one of the program that -n names; false also if it cannot be read.

@@ -28,7 +28,7 @@ func newTopCommand() *cobra.Command {
 			case t.json:
 				return usageError{fmt.Errorf("json: xtstat --json -v 3 and xtstat history --json have it")}
 			}
-			r, err := t.open()
+			r, err := t.open(c.ErrOrStderr())
 			if err != nil {
 				return err
 			}

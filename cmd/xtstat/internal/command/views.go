@@ -105,7 +105,7 @@ func (v *views) run(c *cobra.Command, args []string) error {
 	if v.view == 5 {
 		return v.netstat(c.OutOrStdout())
 	}
-	r, err := v.open()
+	r, err := v.open(c.ErrOrStderr())
 	if err != nil {
 		return err
 	}

@@ -45,7 +45,7 @@ func serveWeb(c *cobra.Command, t *target, listen string, interval time.Duration
 	if err != nil {
 		return usageError{err}
 	}
-	r, err := t.open()
+	r, err := t.open(c.ErrOrStderr())
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}

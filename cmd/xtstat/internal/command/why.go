@@ -32,7 +32,7 @@ func newWhyCommand() *cobra.Command {
 
 // explain prints the findings of the window in the order of why.Explain.
 func explain(c *cobra.Command, t *target, w *window) error {
-	r, from, to, err := t.openWindow(w)
+	r, from, to, err := t.openWindow(w, c.ErrOrStderr())
 	if err != nil {
 		return err
 	}

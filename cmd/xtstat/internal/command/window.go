@@ -2,6 +2,7 @@ package command
 
 import (
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -37,11 +38,11 @@ func length(d time.Duration) string {
 func (w *window) isGiven() bool { return w.at != "" || w.option.Changed }
 
 // openWindow opens the file of the process, and says from when to when the window goes in it.
-func (t *target) openWindow(w *window) (r *stats.Reader, from, to time.Time, err error) {
+func (t *target) openWindow(w *window, notes io.Writer) (r *stats.Reader, from, to time.Time, err error) {
 	if err = w.check(); err != nil {
 		return nil, from, to, err
 	}
-	if r, err = t.open(); err != nil {
+	if r, err = t.open(notes); err != nil {
 		return nil, from, to, err
 	}
 	p, err := r.Process()
