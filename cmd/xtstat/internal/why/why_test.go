@@ -151,6 +151,59 @@ func TestFirewallAndFilters(t *testing.T) {
 	require.EqualValues(t, 40, found[0].Count)
 }
 
+// Multicast that this host sends on the loopback interface comes back there and is counted as received also where no socket has joined the
+// group: its own IGMP reports are no loss, nor is what nobody on this host wants. Only what cannot be of that kind was dropped by a rule for
+// certain.
+func TestMulticastOfThisHostOnLoopback(t *testing.T) {
+	reports := map[string]uint64{"ip.InReceives": 2, "ip.InMcastPkts": 2, "ip.OutMcastPkts": 2, "ip.OutRequests": 2, "lo.rx_packets": 2}
+	for name, x := range map[string]struct {
+		delta  []map[string]uint64 // added up
+		groups uint64              // joined on lo
+		want   []string            // findings
+		lost   uint64
+	}{
+		"reports alone": {delta: []map[string]uint64{reports}, groups: 3},
+		"reports beside other traffic": {delta: []map[string]uint64{reports, {"ip.InReceives": 600, "ip.InDelivers": 600, "ip.OutRequests": 600, "lo.rx_packets": 600,
+			"udp.OutDatagrams": 300, "tcp.InSegs": 250, "tcp.OutSegs": 240, "tcp.RetransSegs": 10, "icmp.OutMsgs": 50}}, groups: 3},
+		"reports beside long segments": {delta: []map[string]uint64{reports, {"ip.InReceives": 100, "ip.InDelivers": 100, "ip.OutRequests": 100, "lo.rx_packets": 100,
+			"tcp.InSegs": 900, "tcp.OutSegs": 900}}, groups: 3},
+		"reports, and a rule for what comes by a card": {delta: []map[string]uint64{reports, {"ip.InReceives": 40, "ip.InMcastPkts": 40}}, groups: 3,
+			want: []string{"kernel 40 a rule of the firewall"}, lost: 40},
+		"a rule for what this host sends to members": {delta: []map[string]uint64{reports, {"ip.InReceives": 40, "ip.InMcastPkts": 40, "ip.OutMcastPkts": 40,
+			"ip.OutRequests": 40, "lo.rx_packets": 40, "udp.OutDatagrams": 40}}, groups: 3, want: []string{"socket 40 a rule of the firewall"}, lost: 40},
+		"no member on the loopback interface": {delta: []map[string]uint64{{"ip.InReceives": 40, "ip.InMcastPkts": 40, "ip.OutMcastPkts": 40,
+			"ip.OutRequests": 40, "lo.rx_packets": 40, "udp.OutDatagrams": 40}}, groups: 1, want: []string{"socket 40 where no socket had joined"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sum := map[string]uint64{}
+			for _, part := range x.delta {
+				for counter, n := range part {
+					sum["host."+counter] += n
+				}
+			}
+			list := samples(sum)
+			for i := range list {
+				list[i].Values["host.lo.groups"] = x.groups
+			}
+			require.Equal(t, []uint64{0, x.lost}, Lost(list))
+			var got []string
+			for _, f := range Explain(Gather(list, nil, noon.Add(100*time.Millisecond), noon.Add(900*time.Millisecond))) {
+				if f.Place == Upstream {
+					require.Contains(t, f.Cause, "nothing was lost on this host")
+					continue
+				}
+				text := f.Cause + strings.Join(f.Evidence, "")
+				for _, cause := range []string{"a rule of the firewall", "where no socket had joined"} {
+					if strings.Contains(text, cause) {
+						got = append(got, fmt.Sprintf("%s %d %s", f.Place, f.Count, cause))
+					}
+				}
+			}
+			require.Equal(t, x.want, got)
+		})
+	}
+}
+
 // A membership that was lost is told of each interface that has fewer groups.
 func TestLostMembershipsOfInterfaces(t *testing.T) {
 	list := samples(nil)
