@@ -180,11 +180,12 @@ func (r *Reader) softirq(text []byte) {
 
 // kept are the counters of protocols, as the kernel names them, behind our name of the protocol.
 var kept = map[string][]string{
-	"Ip:": {"ip.", "InReceives", "InHdrErrors", "InAddrErrors", "ForwDatagrams", "InUnknownProtos", "InDiscards", "InDelivers", "ReasmReqds", "ReasmOKs",
-		"ReasmFails"},
+	"Ip:": {"ip.", "InReceives", "InHdrErrors", "InAddrErrors", "ForwDatagrams", "InUnknownProtos", "InDiscards", "InDelivers", "OutRequests", "ReasmReqds",
+		"ReasmOKs", "ReasmFails"},
+	"Icmp:":   {"icmp.", "OutMsgs"},
 	"Udp:":    {"udp.", "InDatagrams", "NoPorts", "InErrors", "OutDatagrams", "RcvbufErrors", "SndbufErrors", "InCsumErrors", "IgnoredMulti", "MemErrors"},
 	"Tcp:":    {"tcp.", "InSegs", "OutSegs", "RetransSegs", "InErrs", "InCsumErrors"},
-	"IpExt:":  {"ip.", "InNoRoutes", "InTruncatedPkts", "InCsumErrors", "InMcastPkts"},
+	"IpExt:":  {"ip.", "InNoRoutes", "InTruncatedPkts", "InCsumErrors", "InMcastPkts", "OutMcastPkts"},
 	"TcpExt:": {"tcp.", "ListenOverflows", "ListenDrops", "TCPBacklogDrop", "TCPRcvQDrop", "TCPTimeouts"},
 }
 

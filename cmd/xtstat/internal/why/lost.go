@@ -46,8 +46,13 @@ func beginOf(first *stats.Sample) stats.Sample {
 
 // sumOfLosses is what was lost between the first and the last of some samples, without what only the journal has.
 func sumOfLosses(samples []stats.Sample) (sum uint64) {
-	e := &Evidence{Deltas: map[string]uint64{}, asked: map[string]bool{}}
-	for i := 1; i < len(samples); i++ {
+	const groups = stats.Host + "." + loopback + ".groups"
+	e := &Evidence{Deltas: map[string]uint64{}, Most: map[string]uint64{}, asked: map[string]bool{}}
+	for i := range samples {
+		e.Most[groups] = max(e.Most[groups], samples[i].Values[groups])
+		if i == 0 {
+			continue
+		}
 		before := samples[i-1].Values
 		for name, v := range samples[i].Values {
 			if v > before[name] {

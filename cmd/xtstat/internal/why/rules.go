@@ -320,21 +320,32 @@ func links(e *Evidence) (found []Finding) {
 	return found
 }
 
-// notDelivered: packets that reached the kernel's IP, and no protocol of it, and no counter says why. The kernel counts multicast once it has
-// found a member of the group that wants the source (InMcastPkts): what of that was not delivered was dropped behind, by a rule.
+// notDelivered: packets that reached the kernel's IP, and no protocol of it, and no counter says why. What comes by a card the kernel counts as
+// multicast once it has found a member of the group that wants the source (InMcastPkts): what of that was not delivered was dropped behind, by a
+// rule. What this host sends on the loopback interface comes back with the route of its sender, and is counted so without a member.
 func notDelivered(e *Evidence) (found []Finding) {
-	ip := func(name string) uint64 { return e.Deltas[stats.Host+".ip."+name] }
-	all := missing(ip)
+	host := func(name string) uint64 { return e.Deltas[stats.Host+"."+name] }
+	all := missing(host)
 	if all == 0 {
 		return nil
 	}
-	segments, _ := e.delta(stats.Host, "tcp.InSegs")
-	unicast := min(segments, ip("InDelivers"))
-	wanted := ip("InMcastPkts") // and not delivered:
-	wanted -= min(wanted, ip("InDelivers")-unicast)
-	ruled := min(all, wanted)
-	evidence := []string{fmt.Sprintf("ip.InReceives +%d", ip("InReceives")), fmt.Sprintf("ip.InDelivers +%d", ip("InDelivers")), fmt.Sprintf("ip.InMcastPkts +%d", ip("InMcastPkts"))}
+	reports := ownReports(host)
+	unicast := min(host("tcp.InSegs"), host("ip.InDelivers"))
+	wanted := less(less(host("ip.InMcastPkts"), reports), host("ip.InDelivers")-unicast) // and not delivered
+	undelivered := min(all, wanted)
+	looped := min(undelivered, less(ownMulticast(host), reports)) // that may be
+	evidence := func(names ...string) (list []string) {
+		for _, name := range append([]string{"ip.InReceives", "ip.InDelivers", "ip.InMcastPkts"}, names...) {
+			list = append(list, fmt.Sprintf("%s +%d", name, host(name)))
+		}
+		return list
+	}
 	unwanted, more := e.unwanted()
+	loopedKind, loopedCause := aboutUnwanted, "multicast that this host sent on the loopback interface was not delivered: no socket had joined the group there, or "+
+		"it was a rule of the firewall (xtstat -v 4 shows groups, nft list ruleset rules)"
+	if e.Most[stats.Host+"."+loopback+".groups"] == 1 { // that of all hosts
+		loopedKind, loopedCause = aboutOthers, "this host sent multicast on the loopback interface, where no socket had joined a group"
+	}
 	for _, x := range []struct {
 		kind     kind
 		place    Place
@@ -342,9 +353,10 @@ func notDelivered(e *Evidence) (found []Finding) {
 		cause    string
 		evidence []string
 	}{
-		{aboutLoss, Kernel, ruled, "the kernel dropped packets for members of groups between IP and UDP without an error: a rule of the firewall (nft list ruleset)",
-			evidence},
-		{aboutUnwanted, e.groupsPlace(), all - ruled, "the kernel dropped packets without an error: " + unwanted, append(slices.Clone(evidence), more...)},
+		{aboutLoss, Kernel, undelivered - looped, "the kernel dropped packets for members of groups between IP and UDP without an error: a rule of the " +
+			"firewall (nft list ruleset)", evidence()},
+		{loopedKind, Socket, looped, loopedCause, evidence("ip.OutMcastPkts", loopback+".rx_packets")},
+		{aboutUnwanted, e.groupsPlace(), all - undelivered, "the kernel dropped packets without an error: " + unwanted, append(evidence(), more...)},
 	} {
 		if x.count > 0 {
 			s := e.missingIn()
@@ -354,15 +366,37 @@ func notDelivered(e *Evidence) (found []Finding) {
 	return found
 }
 
+// loopback is the interface's name in every network namespace.
+const loopback = "lo"
+
+// ownMulticast is how much multicast this host may have sent on the loopback interface: the kernel has one counter for that of all interfaces.
+func ownMulticast(grew func(name string) uint64) uint64 {
+	return min(grew("ip.OutMcastPkts"), grew(loopback+".rx_packets"))
+}
+
+// ownReports is how many of them were no UDP: the kernel's own IGMP reports, which it sends to 224.0.0.22 also on the loopback interface, where
+// it is no member of that group and discards them without a counter. Two bounds tell, of which each is low at times: multicast that cannot be
+// UDP, since so few datagrams were sent; and packets of any kind that no protocol has counted, which long TCP segments hide (tcp.OutSegs counts
+// parts). Where the loopback interface carries other packets, the reports that left by cards are among them: a few for each group that is
+// joined.
+func ownReports(grew func(name string) uint64) uint64 {
+	multicast := less(grew("ip.OutMcastPkts"), grew("udp.OutDatagrams"))
+	others := less(grew("ip.OutRequests"), grew("udp.OutDatagrams")+grew("tcp.OutSegs")+grew("tcp.RetransSegs")+grew("icmp.OutMsgs"))
+	return min(ownMulticast(grew), max(multicast, others))
+}
+
+// less is a difference that does not go below 0.
+func less(a, b uint64) uint64 { return a - min(a, b) }
+
 // missing is how many packets reached the kernel's IP and no protocol of it, and are in no counter of what happens to others: computed from how
-// much counters of IP grew.
+// much counters of the host grew.
 func missing(grew func(name string) uint64) uint64 {
-	in, out := grew("InReceives"), grew("InDelivers")
+	out := grew("ip.InDelivers")
 	for _, c := range []string{"InHdrErrors", "InAddrErrors", "InUnknownProtos", "InDiscards", "ForwDatagrams", "InNoRoutes", "InTruncatedPkts", "InCsumErrors"} {
-		out += grew(c)
+		out += grew("ip." + c)
 	}
-	out += grew("ReasmReqds") - min(grew("ReasmReqds"), grew("ReasmOKs"))
-	return in - min(in, out)
+	out += less(grew("ip.ReasmReqds"), grew("ip.ReasmOKs"))
+	return less(grew("ip.InReceives"), out+ownReports(grew))
 }
 
 // missingIn is from the begin of the first sample in which more packets were missing to the end of the last one. What is missing in a sample and
@@ -371,7 +405,7 @@ func (e *Evidence) missingIn() (s span) {
 	until := make([]uint64, len(e.samples)) // from the begin of the window to the end of each sample
 	for i := range e.samples {
 		until[i] = missing(func(name string) uint64 {
-			name = stats.Host + ".ip." + name
+			name = stats.Host + "." + name
 			return e.samples[i].Values[name] - min(e.first[name], e.samples[i].Values[name])
 		})
 	}
