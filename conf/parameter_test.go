@@ -435,6 +435,15 @@ func TestForceGivesWayToARatio(t *testing.T) {
 	require.Equal(t, Default().OSRatio, s.OSRatio, "the environment takes back what the file says")
 }
 
+// What code says of the ratio comes before FORCE, too, and that is said.
+func TestForceBesideARatioOfCode(t *testing.T) {
+	s := fromEnvironment(env(map[string]string{forceName: "1"}))
+	require.Empty(t, s.WithoutEffect())
+	s.OSRatio = 33
+	require.Len(t, s.WithoutEffect(), 1)
+	require.Equal(t, forceName+`="1" has no effect: VMA_SELECT_POLL_OS_RATIO says otherwise and counts`, s.WithoutEffect()[0].String())
+}
+
 func TestPrinted(t *testing.T) {
 	s := fromEnvironment(env(map[string]string{"VMA_RX_POLL": "-1", "VMA_TRACELEVEL": "info"}))
 	lines := s.Lines(false)
