@@ -222,9 +222,9 @@ func onlyDatagrams(s *Settings, kinds []RingKind) string {
 	return ""
 }
 
-// ratioSaid is the reason for VMA_SELECT_POLL_OS_FORCE if VMA_SELECT_POLL_OS_RATIO is given with another value.
+// ratioSaid is the reason for VMA_SELECT_POLL_OS_FORCE if VMA_SELECT_POLL_OS_RATIO, or its field in code, has another value.
 func ratioSaid(s *Settings, kinds []RingKind) string {
-	if len(kinds) == 0 && s.OSRatio != 1 && s.given["VMA_SELECT_POLL_OS_RATIO"] != "" {
+	if len(kinds) == 0 && s.OSRatio != 1 {
 		return "VMA_SELECT_POLL_OS_RATIO says otherwise and counts"
 	}
 	return ""
