@@ -211,6 +211,19 @@ func openStats(t *testing.T, directory string) *stats.Reader {
 	return r
 }
 
+// Gaps between polls are found for the published statistics alone: a recorder that is to write for them says that there are none.
+func TestRecorderOfGapsWantsStatistics(t *testing.T) {
+	w := newCabled(t)
+	with := func(directory string) string {
+		w.newEngine(func(s *conf.Settings) {
+			s.Offload.Recorder, s.StatsDirectory = conf.Recorder{MiB: 1, Gap: time.Millisecond}, directory
+		})
+		return w.log.String()
+	}
+	w.NotContains(with(t.TempDir()), "gap")
+	w.Contains(with(""), "gap")
+}
+
 // A recorder that is off writes nothing and says so; a live capture turns it on for as long as it lasts. A recorder that cannot be is told.
 func TestRecorderIsOffUnlessAskedFor(t *testing.T) {
 	w := newCabled(t)
