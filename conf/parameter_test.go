@@ -435,6 +435,22 @@ func TestForceGivesWayToARatio(t *testing.T) {
 	require.Equal(t, Default().OSRatio, s.OSRatio, "the environment takes back what the file says")
 }
 
+// Code sets fields to their values: another word for one, as the environment may have it, is not accepted there.
+func TestCodeSetsValuesAndNoOtherWords(t *testing.T) {
+	for _, set := range []func(s *Settings){
+		func(s *Settings) { s.Congestion = "0" },
+		func(s *Settings) { s.LogLevel = "4" },
+		func(s *Settings) { s.LogLevel = "DEBUG" },
+		func(s *Settings) { s.Profile = "15" },
+		func(s *Settings) { s.Ring = "URING" },
+	} {
+		s := Default()
+		require.NoError(t, s.Validate())
+		set(&s)
+		require.Error(t, s.Validate(), "%+v", s)
+	}
+}
+
 // What code says of the ratio comes before FORCE, too, and that is said.
 func TestForceBesideARatioOfCode(t *testing.T) {
 	s := fromEnvironment(env(map[string]string{forceName: "1"}))
