@@ -229,7 +229,7 @@ func text[T ~string](field func(*Settings) *T, want string, parse func(string) (
 			}
 			return err
 		},
-		check: func(s *Settings) bool { _, err := parse(string(*field(s))); return err == nil },
+		check: func(s *Settings) bool { v, err := parse(string(*field(s))); return err == nil && v == *field(s) },
 	}
 }
 
