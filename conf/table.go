@@ -47,15 +47,15 @@ var ringParameters = []Parameter{
 			"tested on a network card",
 		access: toggle(func(s *Settings) *bool { return &s.Offload.BusyPoll }, false)}.on(RingOffload).as("0"),
 	Parameter{Name: "SX_OFFLOAD_GATHER", Title: "Answers that share a flush", Field: "Offload.Gather", State: Works,
-		Effect: "how many frames an offloaded ring in copy mode may collect while frames come in, for some microseconds, to send them by one " +
-			"system call; 0: none. It is for programs that call Poll themselves and answer by SendTo or Send between two Polls: Flush, which a " +
-			"reactor calls in each turn that had something, and a datagram of SendPacket send all that waits, and what a ReceiveCallback sends leaves " +
-			"in its turn",
+		Effect: "how many frames an offloaded ring in copy mode may collect while frames come in, for some microseconds, or for " +
+			"five Polls where these take longer, to send them by one system call; 0: none. It is for programs that call Poll themselves and " +
+			"answer by SendTo or Send between two Polls: Flush, which a reactor calls in each turn that had something, and a datagram of " +
+			"SendPacket send all that waits. What a ReceiveCallback sends by UDP leaves in its turn where nothing else is collected",
 		access: zeroOr(func(s *Settings) *int { return &s.Offload.Gather }, 2, 512)}.on(RingOffload).as("0"),
 	Parameter{Name: "SX_CAPTURE", Title: "Capture of offloaded frames", Field: "Offload.Capture", State: Works,
 		Effect: "a file for the frames that offloaded rings receive and send, as pcapng; the first %d in its name is the process id; empty: " +
-			"none. It is made or emptied when an engine is made, whatever the rings of its pollers; another engine with the same file captures " +
-			"nothing meanwhile, which is a warning",
+			"none. It is made or emptied when an engine is made, whatever the rings of its pollers; another engine that is made while this one " +
+			"has the file captures nothing, then or later, which is a warning",
 		access: text(func(s *Settings) *string { return &s.Offload.Capture }, "the name of a file", anything)}.on(RingOffload).as(""),
 	Parameter{Name: "SX_CAPTURE_SNAP", Title: "Captured bytes of a frame", Field: "Offload.CaptureSnap", State: Works,
 		Effect: "how many bytes of each frame are captured; 0: all",
@@ -66,7 +66,8 @@ var ringParameters = []Parameter{
 	Parameter{Name: "SX_RECORD", Title: "Recorder of offloaded frames", Field: "Offload.Recorder", State: Works,
 		Effect: "MiB of memory, 1 to 65536, in which an engine keeps the last frames of its offloaded rings, 128 bytes of each unless snap " +
 			"says otherwise, for xtstat capture and Engine.WriteRecord; with dir it writes them to a file by itself when something is lost: " +
-			"32,snap=128,dir=/var/tmp,after=2s,every=1m,quota=256,gap=10ms,filter=… (docs/monitoring.md); empty or 0: none",
+			"32,snap=128,dir=/var/tmp,after=2s,every=1m,quota=256,gap=10ms,filter=… (docs/monitoring.md). A queue takes an eighth of a MiB " +
+			"at a time: of more queues than there is room for the others are not recorded. gap wants published statistics. Empty or 0: none",
 		access: access{"MiB, and options behind commas",
 			func(s *Settings) string { return s.Offload.Recorder.String() },
 			func(s *Settings, text string) (err error) {
@@ -116,7 +117,7 @@ var memoryParameters = []Parameter{
 		access: integer(func(s *Settings) *int { return &s.SmallBuffers }, 64, 1<<24)},
 	Parameter{Name: "VMA_TX_BUFS", Title: "Tx Mem Bufs", Field: "SendBuffers", VMA: "200000 for the process", State: Works,
 		Effect: "small buffers of each poller beyond VMA_RX_BUFS, bounded with them: one pool serves both directions, and receiving leaves " +
-			"so many free, or an eighth of all small ones where that is more. PollerConfig.SmallBuffers comes before it",
+			"so many to sending, what our own TCP has queued among them, or an eighth of all small ones where that is more. PollerConfig.SmallBuffers comes before it",
 		access: integer(func(s *Settings) *int { return &s.SendBuffers }, 0, 1<<24)}.as("0"),
 	{Name: "SX_LARGE_BUFS", Title: "Large Mem Bufs", Field: "LargeBuffers", State: Works,
 		Effect: "large buffers (64 KiB of payload) of each poller, bounded as VMA_RX_BUFS says. PollerConfig.LargeBuffers comes before it",
@@ -126,14 +127,16 @@ var memoryParameters = []Parameter{
 			"is as 0. PollerConfig.HugePages asks for them too, PollerConfig.Memory comes before both",
 		access: access{"0 (ANON), 1 (CONTIG) or 2 (HUGEPAGES)", getMemory, setMemory, func(*Settings) bool { return true }}}.unless(noContiguous),
 	{Name: "SX_BUFFER_DEBUG", Title: "Buffer debugging", Field: "BufferDebug", State: Works,
-		Effect: "1 records where each packet is taken and released, and panics with both places when one is released once more than it has " +
-			"references; FreePackets and FreeCompletions return an error for one that is free. It costs microseconds a packet and kilobytes a buffer",
+		Effect: "1 records where each packet is taken and released, the last four uses of a buffer, and panics when one is released once more " +
+			"than it has references, with both places if they are among these (of a packet that a kernel ring received the first is the " +
+			"library's); FreePackets and FreeCompletions return an error for one that is free. It costs microseconds a packet and kilobytes a buffer",
 		access: toggle(func(s *Settings) *bool { return &s.BufferDebug }, false)},
 	{Name: "VMA_RX_BYTES_MIN", Title: "Rx Byte Min Limit", Field: "RxBytesMin", VMA: "65536", State: Works,
 		Effect: "the least receive buffer in bytes: where ReceiveBuffer of a configuration or SetReceiveBuffer asks for less, this is asked for; " +
 			"0: no least. Sockets of which neither is given keep their buffer",
 		access: integer(func(s *Settings) *int { return &s.RxBytesMin }, 0, 1<<30)},
-	inert("VMA_RX_WRE_BATCHING", "Rx QP WRE Batching", "64", within(1, 1024), NotApplicable, "batches cannot be set"),
+	inert("VMA_RX_WRE_BATCHING", "Rx QP WRE Batching", "64", within(1, 1024), NotApplicable,
+		"a fill ring is refilled in batches of 64 buffers, or of an eighth of its size where that is less: they cannot be set"),
 	inert("VMA_TX_WRE_BATCHING", "Tx QP WRE Batching", "64", within(1, 64), NotApplicable, "batches cannot be set"),
 	inert("VMA_BUFFER_BATCHING_MODE", "Buffer batching mode", "1", within(0, 2), NotApplicable,
 		"a pool belongs to one poller: there is no shared pool to batch for").as("0"),
@@ -306,8 +309,9 @@ var logParameters = []Parameter{
 			"warning and a case for VMA_EXCEPTION_HANDLING. The first %d in its name is the process id",
 		access: text(func(s *Settings) *string { return &s.StatsFile }, "the path of a file", anything)}.as(""),
 	Parameter{Name: "VMA_STATS_SHMEM_DIR", Title: "Stats shared memory directory", Field: "StatsDirectory", VMA: "/tmp/", State: Works,
-		Effect: "the directory of the files that xtstat reads, one for each process, or more if its engines differ in this, VMA_STATS_FD_NUM or " +
-			"SX_STATS_GROUP (xtstat -k takes one of them). It is made if its parent is there; one that cannot be used is a warning, and nothing is published. auto is " +
+		Effect: "the directory of the files that xtstat reads, one for each process at a time, or more if its engines differ in this, VMA_STATS_FD_NUM or " +
+			"SX_STATS_GROUP, and a new one for an engine that is made after the last was closed. xtstat itself does not read this " +
+			"setting: -k names the directory. It is made if its parent is there; one that cannot be used is a warning, and nothing is published. auto is " +
 			"/run/socketxtreme for root, else socketxtreme in $XDG_RUNTIME_DIR, or without that socketxtreme-UID in $TMPDIR or /tmp. Empty: " +
 			"nothing is published",
 		access: text(func(s *Settings) *string { return &s.StatsDirectory }, "auto, the path of a directory, or nothing", anything)},

@@ -30,8 +30,9 @@ var tcpParameters = []Parameter{
 		"our own TCP takes segments that were joined before it, as those of a peer on this machine; of the kernel: ethtool -K gro, "+
 			"but not on an interface whose program runs behind the driver, where the kernel joins nothing (docs/offload.md)"),
 	Parameter{Name: "VMA_TCP_3T_RULES", Title: "TCP 3T rules", Field: "OwnTCP.ConnectionThreeTuple", State: Works,
-		Effect: "1 has the steering program take all TCP to the local address and port of a connection that our own TCP opens, and what is for none of its " +
-			"connections is answered with a reset, so that no other socket of this host can connect from there; 0 only that of its peer",
+		Effect: "1 has the steering program take all TCP to the local address and port of a connection that our own TCP opens, but for connections that " +
+			"the kernel has there already; what is for no connection of our own TCP is answered with a reset, so that no socket of the kernel can " +
+			"connect from there to another host any more; 0 only that of its peer",
 		access: toggle(func(s *Settings) *bool { return &s.OwnTCP.ConnectionThreeTuple }, false)}.on(RingOffload).unless(noOwnTCP).as("0"),
 	inert("VMA_TCP_TIMER_RESOLUTION_MSEC", "TCP Timer Resolution (msec)", "100", count, NotApplicable,
 		"timers of our own TCP have ticks of half a millisecond, and run inside Poll, up to 16 calls after they are due, not counting those "+
@@ -77,8 +78,8 @@ var threadParameters = []Parameter{
 	inert("VMA_INTERNAL_THREAD_ARM_CQ", "Internal Thread Arm CQ", "0", yesOrNo, NotApplicable, noThread),
 	inert("VMA_INTERNAL_THREAD_TCP_TIMER_HANDLING", "Internal Thread TCP Timer Handling", "0", within(0, 1), NotApplicable, noThread),
 	inert("VMA_TIMER_RESOLUTION_MSEC", "Timer Resolution (msec)", "10", count, Better,
-		"a loop's timers have ticks of about 65 microseconds"),
-	inert("VMA_THREAD_MODE", "Thread mode", "1", within(0, 3), Better,
+		"a loop's timers have ticks of about 65 microseconds, deadlines of sockets of half a millisecond"),
+	inert("VMA_THREAD_MODE", "Thread mode", "1", within(0, 3), Partly,
 		"there is one mode: from its first Poll on a poller belongs to one goroutine, which also has to close it: calls of it and its sockets by "+
 			"another one are refused (ring.ErrOwner, or the zero value), but those whose documentation says any goroutine. After the end of "+
 			"the owner that is not sure: a new goroutine may be taken for it. Packets and the pool are the owner's too, unchecked: others get "+

@@ -77,6 +77,9 @@ func New(s conf.Settings) (*Engine, error) {
 		return nil, err
 	}
 	e.stats = e.publish()
+	if r := &s.Offload.Recorder; e.stats == nil && r.MiB > 0 && r.Gap > 0 {
+		e.log.Warn("gaps are not recorded: they are found for published statistics alone, and there are none", "setting", fmt.Sprintf("SX_RECORD=%v", r))
+	}
 	return e, nil
 }
 
