@@ -58,6 +58,23 @@ func TestARuleKeepsASocketFromOffload(t *testing.T) {
 	}
 }
 
+// A join asks the rules about the group alone: what a rule for another role says was asked when the socket got its ring, or was not to be.
+func TestAJoinAsksTheRulesAboutTheGroupAlone(t *testing.T) {
+	for _, rule := range []string{"use os udp_connect *:7002", "use os udp_sender *:7002", "use os udp_receiver *:9999"} {
+		w := newCabled(t)
+		w.engine = w.newEngine(func(s *conf.Settings) { s.RulesFile = rulesFile(t, rule+"\n") })
+		w.poller = w.newPoller("ruled")
+		s, group := w.udp(w.at(0)), netip.MustParseAddr("239.1.1.1")
+		w.NoError(s.Connect(netip.AddrPortFrom(w.net.Peer(0), 7002)))
+		w.NoError(s.JoinGroup(group, w.net.Device(0), netip.Addr{}))
+		w.False(hasRule(s, "rule.late"), "%s: %v", rule, s.Path().Explain())
+		w.NoError(w.engine.AddRule("use os udp_receiver *:*", true)) // it is for the socket's address too, but what is asked is the next group
+		w.NoError(s.JoinGroup(group.Next(), w.net.Device(0), netip.Addr{}))
+		w.True(hasRule(s, "rule.late"), "%s: %v", rule, s.Path().Explain())
+		w.close(s)
+	}
+}
+
 // Adopting asks for a connection of the kernel what connecting asks, and nothing for one of our own TCP that AcceptTo took.
 func TestRulesOfAdoptedConnections(t *testing.T) {
 	w := newTCPCabled(t, unchanged)
