@@ -126,12 +126,21 @@ func ruleQueries(s *Socket, peer netip.AddrPort, source netip.Addr) (list []rule
 	return list
 }
 
-// matchRules returns the rule that decides on a socket: the first one that leaves any of its roles to the kernel; else the first one that
-// asks for an offloaded socket; else an Answer without a rule.
-func (e *Engine) matchRules(s *Socket, peer netip.AddrPort, source netip.Addr) conf.Answer {
+// joinQueries lists what the rules are asked when a socket that has its ring joins a group: about a receiver of that group, which alone is in
+// its options then. All else was asked when it got its ring, or was not to be asked (a peer that it was connected to later).
+func joinQueries(s *Socket) (list []ruleQuery) {
+	for _, m := range ring.OptionsOf(s).Groups {
+		list = append(list, ruleQuery{conf.UDPReceiver, netip.AddrPortFrom(m.Group, s.LocalAddr().Port()), netip.AddrPort{}})
+	}
+	return list
+}
+
+// matchRules returns the rule that decides on a socket, by the answers to queries: the first one that leaves any of its roles to the kernel;
+// else the first one that asks for an offloaded socket; else an Answer without a rule.
+func (e *Engine) matchRules(queries []ruleQuery) conf.Answer {
 	var offloaded conf.Answer
 	rules := e.Rules()
-	for _, q := range ruleQueries(s, peer, source) {
+	for _, q := range queries {
 		switch a := rules.Match(e.rules.program, q.role, q.first, q.second); {
 		case a.Transport == conf.OS:
 			return a
@@ -151,7 +160,12 @@ func (p *Poller) place(s *Socket) (*ring.Set, []ring.Reason, error) {
 	if ring.HandleOf(s).Conn >= stream.TransitBase {
 		return p.offloaded.set.Load(), nil, nil // Adopt has opened what it needs; the rules were asked for its listener
 	}
-	a := e.matchRules(s, p.peer, p.sourceOf(s))
+	var a conf.Answer
+	if s.Ring() != nil {
+		a = e.matchRules(joinQueries(s))
+	} else {
+		a = e.matchRules(ruleQueries(s, p.peer, p.sourceOf(s)))
+	}
 	kernel := p.kernelByChoice(s)
 	if kernel == nil && a.Transport == conf.OS {
 		kernel = []ring.Reason{{Code: "rule.os", Text: describeRule(a) + " leaves the socket to the kernel"}}
@@ -192,7 +206,7 @@ func (p *Poller) checkRules(s *Socket, peer netip.AddrPort) error {
 	if p.offloaded == nil || !slices.Contains(p.offloaded.rings(), s.Ring()) || s.Path().Tier != ring.TierKernel {
 		return nil
 	}
-	a := p.engine.matchRules(s, peer, p.sourceOf(s))
+	a := p.engine.matchRules(ruleQueries(s, peer, p.sourceOf(s)))
 	if a.Rule == nil || a.Transport != conf.Offloaded {
 		return nil
 	}
