@@ -168,3 +168,30 @@ func TestPathOfAClosedConnectionOfTheKernel(t *testing.T) {
 	w.Equal("kernel", c.Path().Tier, "closed: %s", c.Path().Explain())
 	w.close(local)
 }
+
+// An interface that is down when a wildcard socket is opened is not said to be down when it is up, nor named at all when the ring has it, which
+// EventPath tells.
+func TestThePathForgetsAnInterfaceThatWasDown(t *testing.T) {
+	w := newCabled(t, testnet.Pair{}, testnet.Pair{})
+	link, err := netlink.LinkByName(w.net.Device(1))
+	w.NoError(err)
+	w.NoError(netlink.LinkSetDown(link))
+	wild := w.udp(netip.AddrPortFrom(netip.IPv4Unspecified(), 0))
+	w.Contains(reason(t, wild, "link.down"), w.net.Device(1))
+	w.NoError(netlink.LinkSetUp(link))
+	var near *xtreme.Socket
+	w.until("the interface is up and the ring has it", func() bool {
+		if near != nil {
+			w.close(near)
+		}
+		w.NotContains(wild.Path().Explain(), w.net.Device(1)+" is down")
+		near = w.udp(w.at(1))
+		return near.Path().Tier == "bypass"
+	})
+	w.NotContains(codes(wild.Path()), "link.down", wild.Path().Explain())
+	w.Len(wild.Path().Links, 2, wild.Path().Explain())
+	w.event(wild, xtreme.EventPath)
+	w.write(w.net.Dial(netip.AddrPortFrom(w.net.Local(1), wild.LocalAddr().Port())), "over the link")
+	got, _ := fast(w.world, wild)
+	w.Equal("over the link", got)
+}
