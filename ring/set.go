@@ -320,6 +320,15 @@ func (s *Socket) chooseSet() error {
 	return nil
 }
 
+// ForgetPlaceReasons removes reasons that SetConfig.Place has given for a socket and that hold no more. The caller, who owns the socket's ring,
+// has its driver raise EventPath. Owner only.
+func ForgetPlaceReasons(s *Socket, list []Reason) {
+	made := s.settingsRecord()
+	if slices.ContainsFunc(made.placeReasons, func(r Reason) bool { return slices.Contains(list, r) }) {
+		made.placeReasons = slices.DeleteFunc(slices.Clone(made.placeReasons), func(r Reason) bool { return slices.Contains(list, r) })
+	}
+}
+
 // EachSocket calls f for every socket of the ring, in the order of their slots; those being closed are among them. f
 // may close and abort sockets. It takes time proportional to the most sockets there ever were: for shutting down and
 // for reports. Owner only.

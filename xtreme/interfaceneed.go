@@ -77,7 +77,7 @@ func (n *interfaceNeed) interfaces(snap *host.Snapshot) (list []int, why []ring.
 func (n *interfaceNeed) missing(snap *host.Snapshot) (why []ring.Reason) {
 	for _, i := range n.named {
 		if _, ok := snap.LinkByName(i.Name); !ok {
-			why = append(why, ring.Reason{Code: "link.none", Text: "there is no interface " + i.Name + ", which is among those that may be opened"})
+			why = append(why, missingReason(i.Name))
 		}
 	}
 	return why
@@ -110,9 +110,20 @@ func (n *interfaceNeed) unusable(snap *host.Snapshot, index int) ring.Reason {
 	case !n.mayOpen(l.Name):
 		return ring.Reason{Code: "offload.not_named", Text: l.Name + " is not among the interfaces that may be opened"}
 	case !l.Up():
-		return ring.Reason{Code: "link.down", Text: l.Name + " is down"}
+		return downReason(l.Name)
 	}
 	return ring.Reason{}
+}
+
+// downReason is the reason for an interface that was down when a socket needed it. It stays in the path while the ring does not have the
+// interface, which may be up by then.
+func downReason(name string) ring.Reason {
+	return ring.Reason{Code: "link.down", Text: name + " was down when the socket asked for it"}
+}
+
+// missingReason is the reason for an interface that the settings name and that did not exist when a socket needed it.
+func missingReason(name string) ring.Reason {
+	return ring.Reason{Code: "link.none", Text: "there was no interface " + name + ", which is among those that may be opened, when the socket asked for it"}
 }
 
 // interfaceOf returns the index of the interface by which packets for a local address arrive: the one that has the address; loopback for all

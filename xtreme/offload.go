@@ -203,12 +203,20 @@ func (f *offloading) attach(snap *host.Snapshot, index, left int, stamps xdp.Tim
 		return []ring.Reason{why}
 	}
 	f.attachments = append(f.attachments, i)
+	f.forgetReasons(downReason(l.Name), missingReason(l.Name))
 	f.fill -= i.Fill * queues
 	nics.announce(l.Name, below[0], sums)
 	if f.share.Of > 1 {
 		f.poller.engine.openShares(f.poller, l.Name)
 	}
 	return nil
+}
+
+// forgetReasons removes reasons for an interface that the ring did not have from the paths of its sockets: the ring has it now.
+func (f *offloading) forgetReasons(list ...ring.Reason) {
+	for _, r := range f.rings() {
+		_ = r.EachSocket(func(s *ring.Socket) { ring.ForgetPlaceReasons(s, list) }) // refused only to another goroutine than the owner's
+	}
 }
 
 // queuesLeftOut returns the reason for the paths of sockets where the setting leaves out queues of devices that this poller names; zero where it

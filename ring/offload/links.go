@@ -37,7 +37,18 @@ func AddInterface(drv ring.Driver, i nic.Interface) error {
 	d.shadows.LookSoon()
 	d.shadows.HoldLinks() // until what the shadows have of the flows is read: it is older
 	d.turn |= clockMask   // the next turn reads the clock, and looks whether to check the attachments
+	d.notePaths()
 	return nil
+}
+
+// notePaths has the next turn raise PATH for the sockets to which packets come by an interface that was just added: datagram sockets on all
+// addresses without groups. A socket that is still to get its ring is not among them.
+func (d *driver) notePaths() {
+	d.table.each(func(e *entry) {
+		if e.inStack && e.boundIf == 0 && e.s.LocalAddr().Addr().IsUnspecified() && !d.hasGroups(e) {
+			e.notifyPath, d.notifyPaths = true, true
+		}
+	})
 }
 
 // interfaceOf describes a link to the IP stack. A link and the child links that send by it are one wire there: its number is the place of that
