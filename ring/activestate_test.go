@@ -258,3 +258,15 @@ func TestTotalsBeyondTheRecord(t *testing.T) {
 	s.activate()
 	require.Equal(t, socketCounts{Packets: 5, Bytes: 5 * n, SentMessages: 5 << 31, SentBytes: 5 * n}, s.totalCounts())
 }
+
+// Discard of a socket whose set is closed changes nothing: what stands for closed sets is everybody's.
+func TestDiscardAfterTheSetIsClosed(t *testing.T) {
+	set := &Set{sockets: socketTable{current: -1}, actives: []*activeState{{}}}
+	set.number = sets.add(set)
+	s := set.sockets.add()
+	s.maker = set.number
+	sets.close(set.number, closedSet)
+	before := len(closedSet.actives)
+	require.Error(t, s.Discard())
+	require.Len(t, closedSet.actives, before)
+}
