@@ -83,7 +83,9 @@ func (s *Socket) Discard() error {
 	if !s.readable() {
 		return &OpError{Op: "discard", Err: ErrOwner}
 	}
-	s.activate().discarded = true
+	if s.makerSet() != closedSet {
+		s.activate().discarded = true
+	}
 	return s.Abort()
 }
 

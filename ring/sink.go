@@ -217,8 +217,12 @@ func (k *Sink) callCallback(s *Socket) (v Verdict) {
 	return v
 }
 
-// abandonPoll ends a Poll whose goroutine ends inside it: the packets that it has delivered are released, because it does not return them.
+// abandonPoll ends a Poll whose goroutine ends inside it: the packets that it has delivered are released, because it does not return them. Nothing
+// is to be done outside of Poll (Resume): those of the last one are the program's.
 func (k *Sink) abandonPoll() {
+	if k.dst == nil {
+		return
+	}
 	for i := range k.dst[:k.n] {
 		if p := &k.dst[i].Packet; p.Valid() {
 			_ = p.Release()

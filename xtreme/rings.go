@@ -124,7 +124,7 @@ func (p *Poller) Poll(dst []Completion) (int, error) {
 		case err != nil: // ErrOwner, or ErrClosed of the poller: the next Poll returns it
 			return n, nil
 		}
-		if i == 0 && p.self.Load() == 0 {
+		if p.self.Load() == 0 {
 			p.self.Store(sys.Goroutine())
 		}
 	}
@@ -157,7 +157,7 @@ func (p *Poller) closedError() error {
 }
 
 // WaitFor sleeps until one of the rings has something, Wake is called, or d has passed; a negative d is no limit. It returns nil in each case,
-// and a signal may end it sooner: call Poll, and wait again. It returns at once if a ring has work, or was never polled. A program that
+// and a signal may end it sooner: call Poll, and wait again. It returns at once if a ring has work, and of several rings if one was never polled. A program that
 // polls only some of the rings must therefore sleep by Ring.Wait of those.
 func (p *Poller) WaitFor(d time.Duration) error {
 	rings := p.Rings()
