@@ -119,9 +119,11 @@ if [[ $rings != *" offload "* ]]; then
 	:
 elif [ "$(id -u)" != 0 ]; then
 	echo "offload: left out: network namespaces and AF_XDP want root"
+	[ -z "${RINGS:-}" ] || failed=1 # it was asked for by name
 elif ! ip netns add $here || ! ip netns add $there ||
 	! ip -n $here link add v0 type veth peer name p0 netns $there; then
 	echo "offload: left out: no network namespaces or veth pairs here"
+	[ -z "${RINGS:-}" ] || failed=1
 else
 	for end in "$here v0 10.57.0.1" "$there p0 10.57.0.2"; do
 		read -r ns dev a <<<"$end"
