@@ -217,8 +217,8 @@ func (k *Sink) callCallback(s *Socket) (v Verdict) {
 	return v
 }
 
-// abandonPoll ends a Poll whose goroutine ends inside it: the packets that it has delivered are released, because it does not return them. Nothing
-// is to be done outside of Poll (Resume): those of the last one are the program's.
+// abandonPoll ends a Poll whose goroutine ends inside it: the packets that it has delivered are released, because it does not return them.
+// Nothing is to be done outside of Poll (Resume): those of the last one are the program's.
 func (k *Sink) abandonPoll() {
 	if k.dst == nil {
 		return

@@ -157,8 +157,8 @@ func (p *Poller) closedError() error {
 }
 
 // WaitFor sleeps until one of the rings has something, Wake is called, or d has passed; a negative d is no limit. It returns nil in each case,
-// and a signal may end it sooner: call Poll, and wait again. It returns at once if a ring has work, and of several rings if one was never polled. A program that
-// polls only some of the rings must therefore sleep by Ring.Wait of those.
+// and a signal may end it sooner: call Poll, and wait again. It returns at once if a ring has work, and of several rings if one was never
+// polled. A program that polls only some of the rings must therefore sleep by Ring.Wait of those.
 func (p *Poller) WaitFor(d time.Duration) error {
 	rings := p.Rings()
 	if len(rings) == 1 {
