@@ -1,12 +1,15 @@
 package xtreme_test
 
 import (
+	"fmt"
+	"net"
 	"net/netip"
 	"testing"
 	"time"
 
 	"github.com/vishvananda/netlink"
 
+	"github.com/socketxtreme/socketxtreme/conf"
 	"github.com/socketxtreme/socketxtreme/internal/testnet"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/xtreme"
@@ -194,4 +197,26 @@ func TestThePathForgetsAnInterfaceThatWasDown(t *testing.T) {
 	w.write(w.net.Dial(netip.AddrPortFrom(w.net.Local(1), wild.LocalAddr().Port())), "over the link")
 	got, _ := fast(w.world, wild)
 	w.Equal("over the link", got)
+}
+
+// A socket on an address that was added just before is offloaded: what follows the kernel's tables may be behind, and the socket would be the
+// kernel's for good.
+func TestAnAddressIsKnownAtOnce(t *testing.T) {
+	w := newCabled(t)
+	w.engine = w.newEngine(func(s *conf.Settings) { s.Offload.Fill = 16 }) // buffers for all interfaces
+	w.poller = w.newPoller("new addresses")
+	w.close(w.udp(w.at(0))) // the tables were read before
+	for i := range 10 {
+		at := netip.AddrFrom4([4]byte{10, 8, byte(i), 1})
+		veth := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: fmt.Sprint("new", i)}, PeerName: fmt.Sprint("far", i)}
+		w.NoError(netlink.LinkAdd(veth))
+		far, err := netlink.LinkByName(veth.PeerName)
+		w.NoError(err)
+		w.NoError(netlink.LinkSetUp(far))
+		w.NoError(netlink.LinkSetUp(veth))
+		w.NoError(netlink.AddrAdd(veth, &netlink.Addr{IPNet: &net.IPNet{IP: at.AsSlice(), Mask: net.CIDRMask(24, 32)}}))
+		s := w.udp(netip.AddrPortFrom(at, 0))
+		w.Equal("bypass", s.Path().Tier, s.Path().Explain())
+		w.close(s)
+	}
 }
