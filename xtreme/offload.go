@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/conf"
@@ -106,13 +107,12 @@ func (f *offloading) openFor(s *ring.Socket) (*ring.Set, []ring.Reason) {
 	}
 	f.forgetClosedRing()
 	snap := f.mirror.Snapshot()
-	n := interfaceNeed{device: s.Device(), local: s.LocalAddr().Addr(), groups: ring.OptionsOf(s).Groups, named: f.named}
-	if s.Kind() != ring.KindDatagram {
-		if r := f.streamNeed(s, snap, &n); r.Code != "" {
-			return nil, []ring.Reason{r}
-		}
+	n, list, why := f.need(s, snap)
+	if len(list) == 0 && slices.ContainsFunc(why, mayBeBehind) {
+		f.mirror.Refresh(mirrorWait)
+		snap = f.mirror.Snapshot()
+		n, list, why = f.need(s, snap)
 	}
-	list, why := n.interfaces(snap)
 	if len(list) == 0 && len(why) == 0 && s.Ring() != nil {
 		return f.set.Load(), nil // it joined another group than the one it is bound to: no packet of that group is for it
 	}
@@ -134,6 +134,26 @@ func (f *offloading) openFor(s *ring.Socket) (*ring.Set, []ring.Reason) {
 		return nil, why
 	}
 	return f.set.Load(), why
+}
+
+// mirrorWait is how long a call that opens a socket waits at the most for the mirror to read the kernel's tables again. One reading takes about
+// a millisecond, and more with many routes.
+const mirrorWait = 50 * time.Millisecond
+
+// mayBeBehind reports whether a reason would not hold if an interface or address that has just changed were in the mirror, which follows the
+// kernel with a delay.
+func mayBeBehind(r ring.Reason) bool { return r.Code == "link.none" || r.Code == "link.down" }
+
+// need returns what decides on the interfaces of a socket, and their indexes, with reasons for those that cannot be had.
+func (f *offloading) need(s *ring.Socket, snap *host.Snapshot) (n interfaceNeed, list []int, why []ring.Reason) {
+	n = interfaceNeed{device: s.Device(), local: s.LocalAddr().Addr(), groups: ring.OptionsOf(s).Groups, named: f.named}
+	if s.Kind() != ring.KindDatagram {
+		if r := f.streamNeed(s, snap, &n); r.Code != "" {
+			return n, nil, []ring.Reason{r}
+		}
+	}
+	list, why = n.interfaces(snap)
+	return n, list, why
 }
 
 // openMirror makes the poller a user of the engine's mirror and exchange, if it is none yet, and returns nil or why it cannot.

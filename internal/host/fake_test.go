@@ -98,6 +98,11 @@ func (f *fake) request(t Target) error {
 	return f.kickErr
 }
 
+func (f *fake) refresh() bool {
+	f.said <- func() (batch, error) { return batch{stale: partRefresh}, nil }
+	return true
+}
+
 func (f *fake) stop()  { close(f.ended) }
 func (f *fake) close() {}
 

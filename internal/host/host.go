@@ -40,10 +40,11 @@ type Host struct {
 	running    sync.WaitGroup
 	resolver   *resolver
 
-	mu       sync.Mutex // watchers
-	watchers map[int]func(Change)
-	watched  int
-	closed   sync.Once
+	mu        sync.Mutex      // watchers, refreshes
+	refreshes []chan struct{} // closed when a snapshot has tables that were read after they were added
+	watchers  map[int]func(Change)
+	watched   int
+	closed    sync.Once
 }
 
 type counters struct {
@@ -156,6 +157,37 @@ func (h *Host) Watch(f func(Change)) (cancel func()) {
 	}
 }
 
+// Refresh has the mirror read links, addresses, routes and rules again, and waits until Snapshot has what was read, for limit at the most: what
+// the caller knows of the host, because another program or the caller itself has just changed it, may not be there yet. False: the time is over,
+// and Snapshot may be behind. Any goroutine; not for a loop that polls.
+func (h *Host) Refresh(limit time.Duration) bool {
+	done := make(chan struct{})
+	h.mu.Lock()
+	h.refreshes = append(h.refreshes, done)
+	h.mu.Unlock()
+	if !h.src.refresh() {
+		h.takeRefreshes()
+		return false
+	}
+	late := time.NewTimer(limit)
+	defer late.Stop()
+	select {
+	case <-done:
+		return true
+	case <-late.C:
+		return false
+	}
+}
+
+// takeRefreshes returns what Refresh has added to the list, and empties it.
+func (h *Host) takeRefreshes() []chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	list := h.refreshes
+	h.refreshes = nil
+	return list
+}
+
 // Stats reads the counts.
 func (h *Host) Stats() Stats {
 	c := &h.stats
@@ -189,6 +221,7 @@ func (h *Host) mirror() {
 	defer h.running.Done()
 	var stale part
 	var notBefore time.Time
+	var refreshes []chan struct{} // of Refresh: the tables are to be read for them
 	for {
 		deadline := time.Time{}
 		if stale != 0 {
@@ -200,6 +233,11 @@ func (h *Host) mirror() {
 			return
 		}
 		stale |= all.stale
+		if list := h.takeRefreshes(); len(list) > 0 {
+			refreshes = append(refreshes, list...)
+			stale |= partRefresh
+			notBefore = time.Time{} // the callers wait, so that they cannot ask often
+		}
 		var read part
 		var spent, failure time.Duration
 		for range rereads {
@@ -225,11 +263,21 @@ func (h *Host) mirror() {
 			}
 			all.neighbours = append(all.neighbours, more.neighbours...)
 			stale = more.stale
+			if list := h.takeRefreshes(); len(list) > 0 { // their notification may have been received just now
+				refreshes = append(refreshes, list...)
+				stale |= partRefresh
+			}
 		}
 		if spent != 0 {
 			notBefore = time.Now().Add(max(spent*pauseShare, failure))
 		}
 		h.update(read, all.neighbours)
+		if stale&partRefresh == 0 && read&partRefresh == partRefresh {
+			for _, done := range refreshes {
+				close(done)
+			}
+			refreshes = nil
+		}
 	}
 }
 

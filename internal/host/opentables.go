@@ -70,5 +70,12 @@ func (m *tablesSource) fetch(_ part, to *Facts) error {
 }
 
 func (m *tablesSource) request(Target) error { return nil }
-func (m *tablesSource) stop()                { close(m.ended) }
-func (m *tablesSource) close()               {}
+func (m *tablesSource) refresh() bool {
+	select {
+	case m.changed <- struct{}{}:
+	default: // it is to be read already
+	}
+	return true
+}
+func (m *tablesSource) stop()  { close(m.ended) }
+func (m *tablesSource) close() {}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/vishvananda/netlink/nl"
@@ -25,6 +26,9 @@ const (
 
 	partAll = partLinks | partAddresses | partRoutes | partRules | partNeighbours | partPathMTUs | partChildren
 )
+
+// partRefresh is what Host.Refresh has read again: all tables that may be behind a change that the caller knows of.
+const partRefresh = partLinks | partAddresses | partRoutes | partRules
 
 // batch is what some notifications say: which tables to read again, and single neighbours.
 type batch struct {
@@ -47,6 +51,8 @@ type source interface {
 	fetch(want part, f *Facts) error
 	// request makes the kernel look for a neighbour. Another goroutine than next's.
 	request(t Target) error
+	// refresh makes next say that the tables of partRefresh are to be read again; false: it cannot. Any goroutine.
+	refresh() bool
 	// stop makes next and fetch return; close frees what there is, when no goroutine uses the source any more.
 	stop()
 	close()
@@ -62,6 +68,7 @@ type kernel struct {
 	probe   int              // the UDP socket of request, for a process without CAP_NET_ADMIN
 	refused bool             // netlink has refused a request (EPERM): probe is used from then on
 	ended   chan struct{}
+	again   atomic.Bool // refresh was called
 	paths   *pathMTUs
 	remote  *remoteChildren
 }
@@ -175,7 +182,7 @@ func (k *kernel) next(wait bool, deadline time.Time) (batch, error) {
 	return b, err
 }
 
-// takeChanges returns the tables for which the goroutines beside the mirror have found changes since the last call.
+// takeChanges returns the tables for which the goroutines beside the mirror have found changes, or refresh was called, since the last call.
 func (k *kernel) takeChanges() (stale part) {
 	if k.paths.changed.Swap(false) {
 		stale |= partPathMTUs
@@ -183,7 +190,17 @@ func (k *kernel) takeChanges() (stale part) {
 	if k.remote.changed.Swap(false) {
 		stale |= partChildren
 	}
+	if k.again.Swap(false) {
+		stale |= partRefresh
+	}
 	return stale
+}
+
+// refresh makes next return with the tables that Host.Refresh wants; see source.
+func (k *kernel) refresh() bool {
+	k.again.Store(true)
+	k.interrupt()
+	return true
 }
 
 // interrupt makes next return with takeChanges' result. Any goroutine.

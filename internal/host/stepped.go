@@ -78,5 +78,6 @@ func (s stepped) fetch(_ part, to *Facts) error {
 }
 
 func (s stepped) request(t Target) error { return s.Request(t) }
+func (s stepped) refresh() bool          { return false } // there is no goroutine that would read
 func (s stepped) stop()                  {}
 func (s stepped) close()                 {}
