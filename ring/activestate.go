@@ -19,7 +19,7 @@ type activeState struct {
 	latched   uint64
 	nextReady *Socket
 	endErr    error // Completion.Err of the flags that report an end
-	outErr    error // Completion.Err of EventOut: a write deadline
+	passed    Event // deadlines that have passed and are not told yet: EventIn, EventOut
 	listener  *Socket
 	received  queue // packets not yet delivered
 	unseen    queue // packets that came while the socket was suspended, for the callback; behind those in received
@@ -62,7 +62,7 @@ type lingerTime struct {
 
 // isDefault reports that a has nothing that the shared zero state lacks, so that it can be freed. Counts are kept elsewhere.
 func (a *activeState) isDefault() bool {
-	return !a.own && a.flags == 0 && a.nextReady == nil && a.endErr == nil && a.outErr == nil && a.received.n == 0 && a.unseen.n == 0 &&
+	return !a.own && a.flags == 0 && a.nextReady == nil && a.endErr == nil && a.passed == 0 && a.received.n == 0 && a.unseen.n == 0 &&
 		a.waiting == 0 && a.done.n == 0 && a.callback == nil && !a.sending.isBusy() && !a.sending.detaching && a.shaper == nil && a.files == nil &&
 		a.pacing == (Pacing{}) && !a.discarded && !a.reset && !a.closeWriteDone && !a.lingering && a.sendError == 0 && a.fatal == nil &&
 		a.timers == [numTimers]wheel.Timer{} && a.linger == (lingerTime{}) && a.options.isDefault() && a.backoff == 0 && a.acceptErrs == 0 && a.lastDrops == 0 &&

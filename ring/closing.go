@@ -107,7 +107,7 @@ func (s *Socket) startClosing() {
 	a.lastDrops = s.dropsForMonitor()
 	s.state = stateClosing
 	s.stopTimers()
-	a.flags, a.endErr, a.outErr = 0, nil, nil
+	a.flags, a.endErr = 0, nil
 	s.dropReceived()
 	for _, c := range a.withheld {
 		s.transport().Refuse(c.conn)

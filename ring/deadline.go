@@ -54,10 +54,11 @@ func (r *Ring) timerExpired(data uint64) {
 	a.timers[kind] = 0
 	switch kind {
 	case timerRead:
-		s.raise(EventIn, ErrDeadline)
+		a.passed |= EventIn
+		s.makeReady()
 	case timerWrite:
-		a.outErr = ErrDeadline
-		s.raise(EventOut, nil)
+		a.passed |= EventOut
+		s.makeReady()
 	case timerConnect:
 		s.onConnectTimeout()
 	case timerAccept:
@@ -94,24 +95,34 @@ func (s *Socket) stopTimers() {
 	for k := range numTimers {
 		s.setTimer(k, clock.Never)
 	}
+	s.forgetPassed(EventIn | EventOut)
 }
 
-// SetReadDeadline makes the ring raise EventIn with ErrDeadline once t has passed; the zero Time takes it back. The socket
-// lives on, as a net.Conn does. Moving a deadline is cheap enough for every packet. Owner only.
+// forgetPassed forgets deadlines that have passed and are not told yet: they were moved, or there is nothing left that could be late.
+func (s *Socket) forgetPassed(e Event) {
+	if s.active().passed&e != 0 {
+		s.activate().passed &^= e
+	}
+}
+
+// SetReadDeadline makes the ring raise EventIn with ErrDeadline once t has passed, in a completion that tells of deadlines alone; the zero Time
+// takes it back. The socket lives on, as a net.Conn does. A suspended socket is told with Resume, and one whose reading has ended not at all.
+// Moving a deadline is cheap enough for every packet. Owner only.
 func (s *Socket) SetReadDeadline(t time.Time) error {
-	return s.setDeadline("set read deadline", timerRead, t)
+	return s.setDeadline("set read deadline", timerRead, EventIn, t)
 }
 
 // SetWriteDeadline is SetReadDeadline for sending: EventOut with ErrDeadline.
 func (s *Socket) SetWriteDeadline(t time.Time) error {
-	return s.setDeadline("set write deadline", timerWrite, t)
+	return s.setDeadline("set write deadline", timerWrite, EventOut, t)
 }
 
 // setDeadline is SetReadDeadline and SetWriteDeadline.
-func (s *Socket) setDeadline(op string, k timerKind, t time.Time) error {
+func (s *Socket) setDeadline(op string, k timerKind, e Event, t time.Time) error {
 	if err := s.usable(op); err != nil {
 		return err
 	}
+	s.forgetPassed(e)
 	if t.IsZero() {
 		s.setTimer(k, clock.Never)
 		return nil

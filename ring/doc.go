@@ -41,7 +41,7 @@
 //	connect refused, unreachable      IN|ERR|HUP                    ECONNREFUSED, EHOSTUNREACH …
 //	time-out, keepalive death         IN|HUP                        ETIMEDOUT
 //	ICMP error of a UDP socket        ERR                           ECONNREFUSED …
-//	deadline passed                   IN or OUT                     ErrDeadline
+//	deadline passed                   IN or OUT, alone              ErrDeadline
 //	Socket.Path has changed           PATH
 //	SendPacket finished               SENT                          nil, or why not
 //	a datagram left                   TX_TIMESTAMP                  nil, see Config.TxTimestamps

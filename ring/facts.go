@@ -20,6 +20,7 @@ func (s *Socket) onEndOfStream() {
 	s.handle.Ended = true
 	s.stop(stopEnded)
 	s.setTimer(timerRead, clock.Never) // it has its answer
+	s.forgetPassed(EventIn)
 	if s.state == stateClosing {
 		if s.active().lingering {
 			s.detach()

@@ -205,7 +205,8 @@ func (r *Ring) deliver(k *Sink) {
 }
 
 // The order within a pending record: NEW_CONNECTION, OUT and PATH go with the first completion, packets and finished sends follow in
-// order, what reports an end goes with or after the last packet, CLOSED stands alone at the end.
+// order, what reports an end goes with or after the last packet, then deadlines that have passed, alone: their error is theirs, and that of an
+// end or of a send keeps its own. CLOSED stands alone at the end.
 const leading = EventNewConnection | EventOut | EventPath
 
 // deliver writes the completions that the socket has pending, as far as the sink has room. What does not fit makes the socket ready again.
@@ -221,6 +222,7 @@ func (s *Socket) deliver(k *Sink) {
 			flags |= a.flags & trailing
 		}
 		if first == nil && flags == 0 {
+			s.deliverDeadlines(k)
 			break
 		}
 		c := &k.dst[k.n]
@@ -232,9 +234,6 @@ func (s *Socket) deliver(k *Sink) {
 		}
 		c.Events |= flags
 		a.flags &^= flags
-		if flags.Has(EventOut) && a.outErr != nil {
-			c.Err, a.outErr = a.outErr, nil
-		}
 		if flags.Any(trailing) {
 			if c.Err == nil {
 				c.Err = a.endErr
@@ -261,6 +260,26 @@ func (s *Socket) deliver(k *Sink) {
 	case a.flags == EventClosed: // the sink is full
 		s.makeReady()
 	}
+}
+
+// deadlines are the deadlines to be told: those of a suspended socket's reading wait for Resume.
+func (s *Socket) deadlines(a *activeState) Event {
+	if s.suspended() {
+		return a.passed &^ EventIn
+	}
+	return a.passed
+}
+
+// deliverDeadlines writes the completion that tells of deadlines which have passed, if there are any. There must be room.
+func (s *Socket) deliverDeadlines(k *Sink) {
+	a := s.active()
+	e := s.deadlines(a)
+	if e == 0 {
+		return
+	}
+	k.dst[k.n] = Completion{Events: e, UserData: a.latched, Socket: s, Source: s.remote(), Destination: s.local(), Err: ErrDeadline}
+	k.n++
+	a.passed &^= e
 }
 
 // nextQueue is the queue that holds the record to deliver next, nil when there is none: packets first (in the queue modes they wait
@@ -294,7 +313,8 @@ func (s *Socket) mayReportEnd(a *activeState) bool {
 
 // deliverable reports whether the socket still has something to deliver, CLOSED apart.
 func (s *Socket) deliverable(a *activeState) bool {
-	return a.unseen.n > 0 && !s.suspended() || s.nextQueue(a) != nil || a.flags&leading != 0 || a.flags&trailing != 0 && s.mayReportEnd(a)
+	return a.unseen.n > 0 && !s.suspended() || s.nextQueue(a) != nil || a.flags&leading != 0 || a.flags&trailing != 0 && s.mayReportEnd(a) ||
+		s.deadlines(a) != 0
 }
 
 // dropReceived releases the packets that the application will not see any more.

@@ -69,3 +69,15 @@ func TestAWriteDeadlineBesideConnected(t *testing.T) {
 	sc.ErrorIs(told[1].Err, ring.ErrDeadline)
 	sc.NoError(s.Abort())
 }
+
+// A deadline that is moved, or taken back, before it was told is not told.
+func TestAPassedDeadlineIsMoved(t *testing.T) {
+	sc := newScript(t)
+	s, _ := sc.pair()
+	sc.NoError(s.Suspend())
+	sc.NoError(s.SetReadDeadline(time.Now().Add(-time.Second)))
+	sc.untilPassed(func() { sc.Empty(sc.turn(8)) })
+	sc.NoError(s.SetReadDeadline(time.Now().Add(time.Hour)))
+	sc.NoError(s.Resume())
+	sc.untilPassed(func() { sc.Empty(sc.turn(8)) })
+}
