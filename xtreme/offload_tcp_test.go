@@ -396,11 +396,12 @@ func TestOffloadedTCPOverAnotherRingsQueue(t *testing.T) {
 	w.GreaterOrEqual(given, uint64(50))
 	w.Equal(given, counter(l.Ring(), "handover.taken"))
 	data := strings.Repeat("0123456789abcdef", 64<<10)
-	w.beside(func() error { _, err := io.WriteString(peer, data[:512<<10]); return err })
-	got := 0
-	for got < 512<<10 {
+	written := make(chan error, 1)
+	go func() { _, err := io.WriteString(peer, data[:512<<10]); written <- err }()
+	for got := 0; got < 512<<10; { // meanwhile: the window opens with what is released
 		got += len(w.text(c))
 	}
+	w.NoError(<-written)
 	w.Zero(w.kernelConnections())
 	w.close(c)
 }
