@@ -1,6 +1,7 @@
 package offload_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -26,13 +27,19 @@ func (s *stamping) Receive(dst []link.Frame) int {
 	return n
 }
 
+func (s *stamping) Path() link.Path {
+	p := s.Staged.Path()
+	p.Clock = link.ClockHardware
+	return p
+}
+
 type steadyCard struct{ card, system int64 }
 
 func (c steadyCard) Compare() (card, system int64, err error) { return c.card, c.system, nil }
 func (steadyCard) Close() error                               { return nil }
 
 // A card's stamp is the datagram's on the system's clock, or as it is, by the socket's choice; a socket that did not ask for the card has the
-// time of the poll, and never the card's number as Unix time.
+// time of the poll, of which its path tells, and never the card's number as Unix time.
 func TestStampsOfACard(t *testing.T) {
 	const unixTime, boot = int64(1_700_000_000_000_000_000), int64(77_000_000_000)
 	ours, others := newPool(t, layout), newPool(t, layout)
@@ -69,6 +76,8 @@ func TestStampsOfACard(t *testing.T) {
 		require.NoError(t, err)
 		got := e.next(0, s)
 		require.NoError(t, got.Packet.Release())
+		told := slices.ContainsFunc(s.Path().Reasons, func(r ring.Reason) bool { return r.Code == "stamp.poll" })
+		require.Equal(t, test.want.Source == ring.StampPoll, told, "%v: %v", test.c, s.Path().Reasons)
 		if test.want.Source == ring.StampPoll {
 			require.Equal(t, ring.StampPoll, got.Time.Source)
 			require.GreaterOrEqual(t, got.Time.Nanos, begin)
