@@ -33,11 +33,13 @@ var ringParameters = []Parameter{
 		access: access{"auto, native or generic", getXDPMode, setXDPMode,
 			func(s *Settings) bool { _, err := ParseXDPMode(string(s.Offload.Mode)); return err == nil }}}.on(RingOffload),
 	Parameter{Name: "SX_OFFLOAD_TIME", Title: "Offloaded arrival times", Field: "Offload.Time", State: Works,
-		Effect: "what stamps the datagrams that an offloaded ring receives, for sockets with Timestamps: poll the ring, when it takes a " +
+		Effect: "what stamps the datagrams that come to an offloaded ring by its links, for sockets with Timestamps: poll the ring, when it takes a " +
 			"frame; xdp the XDP program, when the frame comes in; hardware the card, for sockets with a conversion (VMA_HW_TS_CONVERSION, " +
-			"HardwareTimestamps) alone; as xdp where the program runs behind the driver or the kernel refuses one that reads a card's stamps; a frame " +
-			"without a card's stamp is stamped by the ring, of which the path does not tell (docs/timestamps.md). An interface stays as it was opened; " +
-			"where it leaves all stamps to the ring, the path of a socket with Timestamps says stamp.poll. PollerConfig.OffloadTime comes before it, and so " +
+			"HardwareTimestamps) alone; as xdp where the interface is no card's, the program runs behind the driver, or the kernel refuses one that " +
+			"reads a card's stamps; a frame " +
+			"without a card's stamp is stamped by the ring, of which the path does not tell (docs/timestamps.md). What the kernel hands over " +
+			"(ViaKernel) has the kernel's stamp. An interface stays as it was opened; " +
+			"where the ring stamps all datagrams of a socket with Timestamps that come by a link, its path says stamp.poll. PollerConfig.OffloadTime comes before it, and so " +
 			"do VMA_HW_TS_CONVERSION other than 0 and HardwareTimestamps of the socket that opens an interface, which ask for hardware",
 		access: access{"poll, xdp or hardware", getTimeSource, setTimeSource,
 			func(s *Settings) bool { _, err := ParseTimeSource(string(s.Offload.Time)); return err == nil }}}.on(RingOffload).unless(cardTimeAsks),
@@ -94,8 +96,9 @@ var ringParameters = []Parameter{
 		access: integer(func(s *Settings) *int { return &s.RingLimit }, 0, 1<<16)}.on(RingUring, RingEpoll).as("0"),
 	Parameter{Name: "VMA_TX_WRE", Title: "Tx QP WRE", Field: "RingEntries", VMA: "2048", State: Partly,
 		Effect: "the queue that a ring sends by: on offloaded rings the transmit ring of each queue of an interface (rounded up to a power " +
-			"of two, 8 or more; 0: 2048), on uring rings the submission queue (rounded up to a power of two, 256 to 4096; 0: 256); on epoll " +
-			"rings it changes nothing",
+			"of two, 8 or more; 0: 2048), on uring rings the submission queue (rounded up to a power of two, 256 to 4096; 0: 256), by which " +
+			"SendPacket sends there: Send and SendTo are system calls. On epoll rings it changes nothing. What one socket may have waiting to be " +
+			"sent is SendQueue of its configuration, whatever this says",
 		access: integer(func(s *Settings) *int { return &s.RingEntries }, 0, 1<<20)}.on(RingOffload, RingUring).as("0"),
 	Parameter{Name: "VMA_RX_WRE", Title: "Rx QP WRE", Field: "Offload.Fill", VMA: "16000, with VMA_SOCKETXTREME 1024", State: Works,
 		Effect: "the most buffers that a queue of an offloaded interface keeps ready for receiving; it keeps no more than 16384, and than its share " +
@@ -319,7 +322,7 @@ var logParameters = []Parameter{
 		Effect: "how many sockets have room at a time in a file in VMA_STATS_SHMEM_DIR, which counts those that found none",
 		access: integer(func(s *Settings) *int { return &s.StatsSockets }, 0, 1024)}.unless(notPublished),
 	Parameter{Name: "SX_STATS_GROUP", Title: "Stats readers", Field: "StatsGroup", State: Works,
-		Effect: "a group, by name or number, whose members may read the files in VMA_STATS_SHMEM_DIR; to change anything, and for what the process is asked for (xtstat " +
+		Effect: "a group, by name or number, whose members may read the files in VMA_STATS_SHMEM_DIR, which is given to the group; to change anything, and for what the process is asked for (xtstat " +
 			"capture; settings, goroutines and frames of a report), takes the process's user, or root. A name that does not exist, a group that an ordinary user is not in, and a directory that is open to another group only are " +
 			"warnings, and nothing is published. Where auto is in $XDG_RUNTIME_DIR, which systemd closes to all others, a directory has to be named",
 		access: text(func(s *Settings) *string { return &s.StatsGroup }, "a group", anything)}.unless(notPublished).as(""),

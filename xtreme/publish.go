@@ -61,7 +61,7 @@ func (e *Engine) publish() *publication {
 	if p == nil {
 		file, err := stats.Create(stats.Config{Directory: directory, Group: s.StatsGroup, Sockets: s.StatsSockets, Control: true})
 		if err != nil {
-			e.log.Warn("no statistics are published for xtstat: VMA_STATS_SHMEM_DIR names another directory, or is empty for none", "error", err)
+			e.log.Warn("no statistics are published for xtstat (VMA_STATS_SHMEM_DIR, SX_STATS_GROUP)", "error", err)
 			return nil
 		}
 		p = &publication{key: key, file: file, rings: map[*ring.Ring]*monitor{}, ended: make(chan struct{})}

@@ -15,10 +15,13 @@ func noQueueReason(name string) ring.Reason {
 		": what comes is handed over and copied, what is sent goes through the kernel"}
 }
 
-// pollStampReason is the reason in the path of a socket that asked for timestamps where the link has none.
-func pollStampReason(name string) ring.Reason {
-	return ring.Reason{Code: "stamp.poll", Text: "datagrams on " + name + " are stamped when the ring takes them, not when they arrive: " +
-		"SX_OFFLOAD_TIME=xdp or hardware (xtreme.PollerConfig.OffloadTime, xdp.Config.Time) has the program or the card stamp them"}
+// pollStampReason is the reason of a socket with Timestamps whose datagrams on an interface the ring stamps; by is what stamps there.
+func pollStampReason(name string, by link.Clock) ring.Reason {
+	remedy := "SX_OFFLOAD_TIME=xdp or hardware (xtreme.PollerConfig.OffloadTime, xdp.Config.Time) has the program or the card stamp them"
+	if by == link.ClockHardware {
+		remedy = "those of the card are for sockets with a conversion (VMA_HW_TS_CONVERSION, ring.Config.HardwareTimestamps)"
+	}
+	return ring.Reason{Code: "stamp.poll", Text: "datagrams on " + name + " are stamped when the ring takes them, not when they arrive: " + remedy}
 }
 
 // Path lists the links by which the socket's packets travel, and the reasons for which it does not travel better. Its Tier is kernel when no
@@ -64,8 +67,8 @@ func (d *driver) Path(s *ring.Socket) ring.Path {
 			}
 			p.Links = append(p.Links, lp.With(properties...))
 		}
-		if e.stamped && x.Clock == link.ClockNone {
-			p.Reasons = append(p.Reasons, pollStampReason(x.Interface.Name))
+		if e.stamped && (x.Clock == link.ClockNone || x.Clock == link.ClockHardware && ring.ConfigOf(s).HardwareTimestamps == ring.HardwareTimestampsOff) {
+			p.Reasons = append(p.Reasons, pollStampReason(x.Interface.Name, x.Clock))
 		}
 		for _, r := range x.Interface.Path {
 			if !slices.Contains(p.Reasons, ring.Reason(r)) { // members of a bond have the same
