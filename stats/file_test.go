@@ -562,6 +562,21 @@ func TestRequestsThatAreNoneGetAnError(t *testing.T) {
 	require.ErrorContains(t, err, "zero")
 }
 
+// A directory may be so deep that the path of the socket in it does not fit in an address of unix(7).
+func TestControlSocketInALongDirectory(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), strings.Repeat("long", 40), "stats")
+	require.NoError(t, os.MkdirAll(filepath.Dir(dir), 0o700))
+	f := newFile(t, Config{Directory: dir, Control: true})
+	c, err := f.Serve(nil, nil)
+	require.NoError(t, err)
+	r := read(t, f.Path())
+	_, err = r.Ask("zero", nil)
+	require.NoError(t, err)
+	require.FileExists(t, f.Path()+controlSuffix)
+	require.NoError(t, c.Close())
+	require.NoFileExists(t, f.Path()+controlSuffix)
+}
+
 // Numbers of a description that are so large that sums and products of them overflow are refused, too.
 func TestDescriptionThatOverflows(t *testing.T) {
 	for name, change := range map[string]func(d *Description, host *SectionLayout){
