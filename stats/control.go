@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -54,12 +55,18 @@ type Control struct {
 // with the error of each peer or request that was refused.
 func (f *File) Serve(handlers map[string]Handler, refused func(error)) (*Control, error) {
 	path := f.path + controlSuffix
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	address, release, err := socketAddress(path)
 	if err != nil {
 		return nil, fmt.Errorf("stats: control socket: %w", err)
 	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: address, Net: "unix"})
+	release()
+	if err != nil {
+		return nil, fmt.Errorf("stats: control socket %s: %w", path, err)
+	}
+	l.SetUnlinkOnClose(false) // it would remove the file by the address
 	if err := os.Chmod(path, 0o600); err != nil {
-		return nil, errors.Join(fmt.Errorf("stats: control socket: %w", err), l.Close())
+		return nil, errors.Join(fmt.Errorf("stats: control socket: %w", err), l.Close(), os.Remove(path))
 	}
 	if refused == nil {
 		refused = func(error) {}
@@ -80,9 +87,28 @@ func (c *Control) Close() error {
 		_ = conn.Close()
 	}
 	c.mu.Unlock()
-	err := c.listener.Close() // removes the socket's file
+	err := c.listener.Close()
+	if e := os.Remove(c.path); !errors.Is(e, fs.ErrNotExist) { // as net.UnixListener does: a file that is gone is no error
+		err = errors.Join(err, e)
+	}
 	c.done.Wait()
 	return err
+}
+
+// maxSocketPath is the longest path of a unix-domain socket: sun_path of unix(7) has 108 bytes with the NUL.
+const maxSocketPath = 107
+
+// socketAddress is the address to bind or connect a unix-domain socket of this path with: the path itself, or one by a descriptor of its
+// directory where the path does not fit in an address. The address is valid until release is called.
+func socketAddress(path string) (address string, release func(), err error) {
+	if len(path) <= maxSocketPath {
+		return path, func() {}, nil
+	}
+	fd, err := unix.Open(filepath.Dir(path), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return "", nil, fmt.Errorf("open %s: %w", filepath.Dir(path), err)
+	}
+	return fmt.Sprintf("/proc/self/fd/%d/%s", fd, filepath.Base(path)), func() { _ = unix.Close(fd) }, nil
 }
 
 // accept is the goroutine of the control socket: it accepts connections until Close and serves each in a goroutine of its own.
@@ -206,7 +232,12 @@ func (r *Reader) Ask(do string, with any) (io.ReadCloser, error) {
 	if live, err := r.Live(); err != nil || !live {
 		return fail(errors.Join(err, errors.New("the process has ended")))
 	}
-	conn, err := net.DialTimeout("unix", filepath.Join(filepath.Dir(r.path), filepath.Base(r.description.Control)), controlTimeout)
+	address, release, err := socketAddress(filepath.Join(filepath.Dir(r.path), filepath.Base(r.description.Control)))
+	if err != nil {
+		return fail(err)
+	}
+	conn, err := net.DialTimeout("unix", address, controlTimeout)
+	release()
 	if err != nil {
 		return fail(err)
 	}
