@@ -59,7 +59,7 @@ func TestSeeds(t *testing.T) {
 	simnet.Explore(t, trial)
 	t.Logf("%d seeds in %v", count, time.Since(start).Round(time.Millisecond))
 	t.Log(sum.String())
-	if count >= 1000 {
+	if count >= 1500 {
 		sum.check(t)
 	}
 	trial.Count, trial.Once = min(count, 20), false
