@@ -22,6 +22,7 @@ var level = map[string]int{
 	"internal/layout":      0,
 	"internal/clock":       1,
 	"internal/wire":        1,
+	"internal/cure":        1,
 	"internal/packetdrill": 1,
 	"feed":                 1,
 	"feed/book":            2,

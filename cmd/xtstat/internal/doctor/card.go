@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	curing "github.com/socketxtreme/socketxtreme/internal/cure"
 )
 
 // The bits of the kernel's xdp-features (netdev family).
@@ -89,13 +91,12 @@ func ringSizes(_ *System, i *Interface, _ []Interface) []Result {
 
 // mtu: a frame of AF_XDP lies in one page, with headroom and what the kernel keeps at its end.
 func mtu(_ *System, i *Interface, _ []Interface) []Result {
-	const most = 3498
 	switch {
 	case i.Loopback:
 		return nil
-	case i.MTU > most:
-		return cure(fmt.Sprintf("ip link set %s mtu 1500, or pollers with larger buffers", i.Name),
-			"%d: native XDP carries frames of a page, some %d bytes; longer ones are the kernel's (xdp.no_jumbo, steer.oversize)", i.MTU, most)
+	case i.MTU > curing.PageMTU:
+		return cure(curing.Command("xdp.no_jumbo", curing.Place{Interface: i.Name}),
+			"%d: native XDP carries frames of a page, some %d bytes; longer ones are the kernel's (xdp.no_jumbo, steer.oversize)", i.MTU, curing.PageMTU)
 	case i.MTU < 1500:
 		return note("%d: datagrams longer than that leave in fragments, by the kernel", i.MTU)
 	}
@@ -111,7 +112,7 @@ func vlanStripping(_ *System, i *Interface, all []Interface) []Result {
 	stacked := slices.ContainsFunc(all, func(o Interface) bool { return o.Kind == "vlan" && o.Parent == i.Name })
 	switch {
 	case on && stacked:
-		return cure("ethtool -K "+i.Name+" rxvlan off", "the device takes VLAN tags out of frames, and VLANs stand on it: they are not offloaded (link.tags_apart)")
+		return cure(curing.Command("link.tags_apart", curing.Place{Interface: i.Name}), "the device takes VLAN tags out of frames, and VLANs stand on it: they are not offloaded (link.tags_apart)")
 	case on:
 		return note("the device takes VLAN tags out of frames: ethtool -K %s rxvlan off, before a VLAN on it is offloaded", i.Name)
 	}

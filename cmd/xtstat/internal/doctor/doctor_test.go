@@ -154,6 +154,7 @@ func TestEachFaultHasItsLine(t *testing.T) {
 		{"huge-pages", file("proc/meminfo", "HugePages_Total: 0\nHugePages_Free: 0\nHugepagesize: 2048 kB"), "0 huge pages", "vm.nr_hugepages"},
 		{"log-level", environment("VMA_TRACELEVEL", "debug"), "VMA_TRACELEVEL=debug", "unset VMA_TRACELEVEL"},
 		{"log-level", environment("VMA_TRACELEVEL", "Warnings"), "", ""},
+		{"log-level", environment("VMA_TRACELEVEL", "details"), "", ""}, // more lines at the start alone
 		{"cpu-isolation", file("sys/devices/system/cpu/nohz_full", ""), "tick", "nohz_full=2-3"},
 		{"cpu-isolation", file("sys/devices/system/cpu/isolated", ""), "no processor is isolated", "isolcpus=managed_irq,domain,7 "},
 		{"governor", file("sys/devices/system/cpu/cpu2/cpufreq/scaling_governor", "powersave"), "powersave on 1 of 2", "echo performance > /sys"},

@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+
+	curing "github.com/socketxtreme/socketxtreme/internal/cure"
 )
 
 // igmpLimits bound the groups of a kernel socket.
@@ -99,7 +101,7 @@ func linkState(_ *System, i *Interface, _ []Interface) []Result {
 	case i.Loopback:
 		return note("loopback carries no Ethernet frames (link.loopback): sockets on it are the kernel's")
 	case !i.Up:
-		return cure("ip link set "+i.Name+" up", "down (link.down)")
+		return cure(curing.Command("link.down", curing.Place{Interface: i.Name}), "down (link.down)")
 	case !i.Carrier:
 		return cure("connect the cable, or set the peer up", "no carrier (link.no_carrier)")
 	case i.Kind == "bridge" || i.Kind == "tun" || i.Kind == "wireguard":
@@ -134,7 +136,7 @@ func bonding(s *System, i *Interface, _ []Interface) []Result {
 	case "active-backup", "balance-xor", "802.3ad":
 		return good("bond, %s", name)
 	default:
-		return cure("ip link set "+i.Name+" type bond mode active-backup (while it is down)", "bond, %s: not offloaded (link.bond_mode)", name)
+		return cure(curing.Command("link.bond_mode", curing.Place{Interface: i.Name}), "bond, %s: not offloaded (link.bond_mode)", name)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/socketxtreme/socketxtreme/conf"
+	curing "github.com/socketxtreme/socketxtreme/internal/cure"
 )
 
 // kernelVersion: 5.9 is what AF_XDP rings need, 6.1 what io_uring rings do.
@@ -53,7 +54,7 @@ func capabilities(s *System) []Result {
 		}
 	}
 	if len(missing) > 0 {
-		return cure("setcap cap_net_raw,cap_net_admin,cap_bpf+ep PROGRAM", "%s missing: sockets are not offloaded (xdp.no_capability)", strings.Join(missing, ", "))
+		return cure(curing.Command("xdp.no_capability", curing.Place{}), "%s missing: sockets are not offloaded (xdp.no_capability)", strings.Join(missing, ", "))
 	}
 	return good("CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF")
 }
@@ -79,7 +80,7 @@ func ioUring(s *System) []Result {
 	case n == 0:
 		return good("kernel.io_uring_disabled = 0")
 	}
-	return cure("sysctl -w kernel.io_uring_disabled=0", "kernel.io_uring_disabled = %d: kernel rings are epoll's where it is refused (uring.disabled)", n)
+	return cure(curing.Command("uring.disabled", curing.Place{}), "kernel.io_uring_disabled = %d: kernel rings are epoll's where it is refused (uring.disabled)", n)
 }
 
 // lockedMemory is what the buffers of offloaded rings and the rings of io_uring count against, without CAP_IPC_LOCK.
@@ -95,7 +96,7 @@ func lockedMemory(s *System) []Result {
 	case err != nil:
 		return unknown(err)
 	case n >= 0 && n < least:
-		return cure("ulimit -l unlimited", "locked memory is limited to %s bytes: buffers of offloaded rings are %d MiB and more (xdp.memlock)", text, least>>20)
+		return cure(curing.Command("xdp.memlock", curing.Place{}), "locked memory is limited to %s bytes: buffers of offloaded rings are %d MiB and more (xdp.memlock)", text, least>>20)
 	}
 	return good("locked memory: %s", text)
 }
@@ -127,7 +128,7 @@ func hugePages(s *System) []Result {
 		return unknown(err)
 	}
 	if free == "0" {
-		return cure("sysctl -w vm.nr_hugepages=64", "%s huge pages of %s, %s free: buffers lie in small pages, and zero-copy is not tried", total, size, free)
+		return cure(curing.Command("region.no_hugepages", curing.Place{}), "%s huge pages of %s, %s free: buffers lie in small pages, and zero-copy is not tried", total, size, free)
 	}
 	return good("%s huge pages of %s, %s free", total, size, free)
 }
@@ -135,8 +136,8 @@ func hugePages(s *System) []Result {
 // logLevel is that of the environment: what programs started from here get.
 func logLevel(s *System) []Result {
 	level := s.Getenv("VMA_TRACELEVEL")
-	if l, err := conf.ParseLogLevel(level); err == nil && l.Includes(conf.LogDetails) { // programs leave a word out that is none of the levels
-		return cure("unset VMA_TRACELEVEL", "VMA_TRACELEVEL=%s: a high log level makes programs slower", level)
+	if l, err := conf.ParseLogLevel(level); err == nil && l.Includes(conf.LogDebug) { // programs leave a word out that is none of the levels
+		return cure(curing.Command(curing.LogLevel, curing.Place{}), "VMA_TRACELEVEL=%s: a high log level makes programs slower", level)
 	}
 	if s.Getenv("SX_BUFFER_DEBUG") == "1" {
 		return cure("unset SX_BUFFER_DEBUG", "SX_BUFFER_DEBUG=1: each buffer's holder is recorded, which is slow")
