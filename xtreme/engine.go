@@ -11,6 +11,7 @@ import (
 	"go.uber.org/atomic"
 
 	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/internal/cure"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link/record"
 )
@@ -27,6 +28,7 @@ type Engine struct {
 	mu       sync.Mutex
 	kinds    map[conf.RingKind]chosen // decisions of choose, by the kind that was asked for
 	reported map[string]bool          // names of settings without effect that were logged
+	warned   map[string]bool          // codes of reasons that were logged with their cure
 	pollers  []*Poller                // those that are open
 	making   []string                 // names of the pollers that NewPoller is making; they keep the engine open
 	closed   bool
@@ -54,6 +56,7 @@ func New(s conf.Settings) (*Engine, error) {
 	if e.log, e.logFile, err = openLog(&s); err != nil {
 		return nil, fmt.Errorf("xtreme: %w", err)
 	}
+	e.warnOfLogLevel()
 	e.logUnused(s.WithoutEffect())
 	if s.Logger != nil {
 		unused := []string{"VMA_LOG_DETAILS", "VMA_LOG_FILE"}
@@ -122,6 +125,7 @@ func (e *Engine) NewPoller(name string, c PollerConfig) (*Poller, error) {
 	if err != nil {
 		return nil, err
 	}
+	e.warnCurable(chosen.reasons, cure.Place{})
 	if err := e.beginPoller(name); err != nil {
 		return fail(err)
 	}

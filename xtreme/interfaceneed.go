@@ -17,6 +17,8 @@ type interfaceNeed struct {
 	local  netip.Addr // the address that the socket is bound to
 	groups []ring.Membership
 	named  []conf.Interface // the only interfaces that may be opened; none: all
+
+	refused func(name string, why ring.Reason) // is called for each interface of a kind that cannot be offloaded; nil: nothing is
 }
 
 // interfaces lists the indexes of the interfaces that an offloaded ring must have for the socket: that of the device; else that of the local
@@ -106,7 +108,11 @@ func (n *interfaceNeed) unusable(snap *host.Snapshot, index int) ring.Reason {
 	p := snap.Path(index)
 	switch {
 	case !p.Offload:
-		return ring.Reason{Code: p.Code, Text: p.Text}
+		r := ring.Reason{Code: p.Code, Text: p.Text}
+		if n.refused != nil {
+			n.refused(l.Name, r)
+		}
+		return r
 	case !n.mayOpen(l.Name):
 		return ring.Reason{Code: "offload.not_named", Text: l.Name + " is not among the interfaces that may be opened"}
 	case !l.Up():

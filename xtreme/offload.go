@@ -11,6 +11,7 @@ import (
 
 	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/internal/cure"
 	"github.com/socketxtreme/socketxtreme/internal/host"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link"
@@ -146,7 +147,8 @@ func mayBeBehind(r ring.Reason) bool { return r.Code == "link.none" || r.Code ==
 
 // need returns what decides on the interfaces of a socket, and their indexes, with reasons for those that cannot be had.
 func (f *offloading) need(s *ring.Socket, snap *host.Snapshot) (n interfaceNeed, list []int, why []ring.Reason) {
-	n = interfaceNeed{device: s.Device(), local: s.LocalAddr().Addr(), groups: ring.OptionsOf(s).Groups, named: f.named}
+	n = interfaceNeed{device: s.Device(), local: s.LocalAddr().Addr(), groups: ring.OptionsOf(s).Groups, named: f.named,
+		refused: f.poller.engine.warnOfInterface}
 	if s.Kind() != ring.KindDatagram {
 		if r := f.streamNeed(s, snap, &n); r.Code != "" {
 			return n, nil, []ring.Reason{r}
@@ -216,6 +218,7 @@ func (f *offloading) attach(snap *host.Snapshot, index, left int, stamps xdp.Tim
 	}
 	if err := f.addToRing(i); err != nil {
 		why := refusalReason(err)
+		f.poller.engine.warnCurable([]ring.Reason{why}, cure.Place{Interface: below[0]})
 		var whole *link.Refusal // the interface is busy; without it, a queue that another ring of this process has
 		if errors.As(err, &whole) && why.Code == xdp.ReasonBusy {
 			nics.noteBusy(below[0], why)
@@ -225,6 +228,7 @@ func (f *offloading) attach(snap *host.Snapshot, index, left int, stamps xdp.Tim
 	f.attachments = append(f.attachments, i)
 	f.forgetReasons(downReason(l.Name), missingReason(l.Name))
 	f.fill -= i.Fill * queues
+	f.poller.engine.warnOfLinks(l.Name, l.MTU, offload.LinkReasons(f.driver, index))
 	nics.announce(l.Name, below[0], sums)
 	if f.share.Of > 1 {
 		f.poller.engine.openShares(f.poller, l.Name)

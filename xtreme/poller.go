@@ -9,6 +9,7 @@ import (
 
 	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/internal/cure"
 	"github.com/socketxtreme/socketxtreme/internal/sys"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link/record"
@@ -90,6 +91,7 @@ func newPoller(e *Engine, name string, kind conf.RingKind, c chosen, o *PollerCo
 	for _, n := range region.Notes() {
 		notes = append(notes, ring.Reason{Code: n.Code, Text: n.Text})
 	}
+	e.warnCurable(notes, cure.Place{HugePages: hugePagesFor(layout.Bytes())})
 	sc := ring.SetConfig{Transport: kernel.New(), Pool: poller.pool, Driver: c.driver, Kind: string(c.kind), Reasons: slices.Concat(c.reasons, notes), Logic: logic,
 		Limit: e.settings.RingLimit, Place: poller.place, PlaceStreams: c.offload && e.settings.Offload.TCP, Siblings: poller.Rings,
 		Changed: e.rings.onRingChanged}

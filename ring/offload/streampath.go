@@ -143,3 +143,22 @@ func StreamRefusal(drv ring.Driver, ifIndex int) ring.Reason {
 	}
 	return ring.Reason{}
 }
+
+// LinkReasons are the reasons of the paths of a ring's links on an interface. Owner only.
+func LinkReasons(drv ring.Driver, ifIndex int) (list []ring.Reason) {
+	d, ok := drv.(*driver)
+	if !ok {
+		return nil
+	}
+	for _, x := range d.nics.Statuses() {
+		if x.IfIndex != ifIndex {
+			continue
+		}
+		for _, i := range x.Places {
+			for _, r := range d.links[i].path().Reasons {
+				list = append(list, ring.Reason(r))
+			}
+		}
+	}
+	return list
+}
