@@ -38,3 +38,19 @@ func TestLogLevelForATime(t *testing.T) {
 		p.Contains(errs, "for ")
 	}
 }
+
+// A process logs each packet from the moment at which xtstat asks for it, until it is taken back.
+func TestPacketsInTheLog(t *testing.T) {
+	p := startEcho(t, "epoll")
+	packets := func() int {
+		p.send(3)
+		text, err := os.ReadFile(filepath.Join(filepath.Dir(p.dir), "log"))
+		p.NoError(err)
+		return strings.Count(string(text), " SX FINE: completion ")
+	}
+	p.Zero(packets())
+	p.run("-l", "fine", "-c", "1")
+	p.Eventually(func() bool { return packets() > 0 }, 20*time.Second, 20*time.Millisecond)
+	p.run("-l", "info", "-c", "1")
+	p.Eventually(func() bool { before := packets(); return packets() == before }, 20*time.Second, 20*time.Millisecond)
+}
