@@ -290,9 +290,9 @@ var ruleParameters = []Parameter{
 }
 
 var logParameters = []Parameter{
-	Parameter{Name: "VMA_TRACELEVEL", Title: "Log Level", Field: "LogLevel", VMA: "info", State: Partly,
-		Effect: "the least level of the library's own log, which has nothing below debug: fine, finer and all print what debug prints. From " +
-			"info on an engine prints the settings that are changed when it is made, from details on all of them, in a logger given by code " +
+	Parameter{Name: "VMA_TRACELEVEL", Title: "Log Level", Field: "LogLevel", VMA: "info", State: Works,
+		Effect: "the least level of the library's own log: debug has each call of a socket too, fine each packet that is received or sent, finer and " +
+			"all its first bytes as well (docs/logs.md). From info on an engine prints the settings that are changed when it is made, from details on all of them, in a logger given by code " +
 			"too, which decides the rest itself. Empty: no settings are printed, and what else is logged goes to slog.Default, or with " +
 			"VMA_LOG_FILE or VMA_LOG_DETAILS to a log as at info",
 		access: text(func(s *Settings) *LogLevel { return &s.LogLevel },

@@ -101,6 +101,15 @@ func (set *Set) isOwnedByOther(self uintptr) bool {
 // mayUse is nil if the calling goroutine may use the socket, with a ring or before it has one; else the error of the call op: ErrOwner or
 // ErrClosed.
 func (s *Socket) mayUse(op string) error {
+	err := s.checkUse(op)
+	if err != nil {
+		return traced(s, op, "", err) // calls that go on are traced where they end
+	}
+	return nil
+}
+
+// checkUse is mayUse for calls that are not traced.
+func (s *Socket) checkUse(op string) error {
 	if r := s.ring(); r != nil {
 		if !r.isOwner() { // first: the rest is the owner's to read
 			return s.ownerError(op)

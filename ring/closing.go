@@ -15,6 +15,16 @@ func (s *Socket) Close() error {
 	if err := s.mayUse("close"); err != nil {
 		return err
 	}
+	t := s.callTracer() // asked first: the set may be gone when its last socket is closed
+	err := s.close()
+	if t != nil {
+		t.Call(s, "close", "", err)
+	}
+	return err
+}
+
+// close is Close for a caller that is the owner.
+func (s *Socket) close() error {
 	if s.ring() == nil {
 		return s.closeWithoutRing()
 	}
@@ -57,16 +67,16 @@ func (s *Socket) closeAfterSends() {
 func (s *Socket) Abort() error {
 	switch {
 	case !s.readable():
-		return &OpError{Op: "abort", Err: ErrOwner}
+		return traced(s, "abort", "", &OpError{Op: "abort", Err: ErrOwner})
 	case s.state >= stateGone:
-		return &OpError{Op: "abort", Err: ErrClosed}
+		return traced(s, "abort", "", &OpError{Op: "abort", Err: ErrClosed})
 	case s.ring() == nil:
 		return s.Close()
 	}
 	if err := s.ring().Check(); err != nil { // the ring is closed
-		return &OpError{Op: "abort", Err: err}
+		return traced(s, "abort", "", &OpError{Op: "abort", Err: err})
 	}
-	return s.abort()
+	return traced(s, "abort", "", s.abort())
 }
 
 // closeWithoutRing closes a socket that never had a ring: at once, and without an event.
@@ -167,6 +177,11 @@ func (s *Socket) CloseWrite() error {
 	if err := s.usable("close write"); err != nil {
 		return err
 	}
+	return traced(s, "close write", "", s.closeWrite())
+}
+
+// closeWrite is CloseWrite for a caller that is the owner.
+func (s *Socket) closeWrite() error {
 	if s.handle.Kind != KindStream || s.state == stateDead {
 		return stateError("close write", s)
 	}

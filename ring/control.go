@@ -16,6 +16,11 @@ func (s *Socket) Bind(local netip.AddrPort) error {
 	if err := s.mayUse("bind"); err != nil {
 		return err
 	}
+	return traced(s, "bind", local, s.bind(local))
+}
+
+// bind is Bind for a caller that is the owner.
+func (s *Socket) bind(local netip.AddrPort) error {
 	if s.state != stateNew || s.local().IsValid() {
 		return stateError("bind", s)
 	}
@@ -76,6 +81,11 @@ func (s *Socket) Listen(backlog int) error {
 	if err := s.mayUse("listen"); err != nil {
 		return err
 	}
+	return traced(s, "listen", backlog, s.checkAndListen(backlog))
+}
+
+// checkAndListen is Listen for a caller that is the owner.
+func (s *Socket) checkAndListen(backlog int) error {
 	if s.handle.Kind != KindStream || s.state != stateNew {
 		return stateError("listen", s)
 	}
@@ -89,8 +99,8 @@ func (s *Socket) Listen(backlog int) error {
 	return s.listen(backlog)
 }
 
-// listen is Listen after its checks. The socket is put on its ring before the transport answers connections: none may come to a listener that no
-// driver knows.
+// listen is the rest of Listen after its checks. The socket is put on its ring before the transport answers connections: none may come to a
+// listener that no driver knows.
 func (s *Socket) listen(backlog int) error {
 	hadRing := s.ring() != nil
 	s.handle.Kind = KindListener
@@ -132,6 +142,11 @@ func (s *Socket) Connect(remote netip.AddrPort) error {
 	if err := s.mayUse("connect"); err != nil {
 		return err
 	}
+	return traced(s, "connect", remote, s.connect(remote))
+}
+
+// connect is Connect for a caller that is the owner.
+func (s *Socket) connect(remote netip.AddrPort) error {
 	datagram := s.handle.Kind == KindDatagram && s.state < stateDead
 	if !datagram && (s.handle.Kind != KindStream || s.state != stateNew) {
 		return stateError("connect", s)
@@ -224,6 +239,11 @@ func (s *Socket) SetConnectTimeout(d time.Duration) error {
 	if err := s.mayUse("set connect timeout"); err != nil {
 		return err
 	}
+	return traced(s, "set connect timeout", d, s.setConnectTimeout(d))
+}
+
+// setConnectTimeout is SetConnectTimeout for a caller that is the owner.
+func (s *Socket) setConnectTimeout(d time.Duration) error {
 	if d < 0 {
 		return badArgument("set connect timeout", "time", d)
 	}
@@ -243,6 +263,11 @@ func (s *Socket) BindToDevice(name string) error {
 	if err := s.mayUse("bind to device"); err != nil {
 		return err
 	}
+	return traced(s, "bind to device", name, s.bindToDevice(name))
+}
+
+// bindToDevice is BindToDevice for a caller that is the owner.
+func (s *Socket) bindToDevice(name string) error {
 	if s.state != stateNew {
 		return stateError("bind to device", s)
 	}

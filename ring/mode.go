@@ -44,6 +44,11 @@ func (s *Socket) SetReceiveMode(m Mode, h ReceiveCallback) error {
 	if err := s.mayUse("set receive mode"); err != nil {
 		return err
 	}
+	return traced(s, "set receive mode", m, s.setReceiveMode(m, h))
+}
+
+// setReceiveMode is SetReceiveMode for a caller that is the owner.
+func (s *Socket) setReceiveMode(m Mode, h ReceiveCallback) error {
 	switch {
 	case m > Queue:
 		return badArgument("set receive mode", "mode", m)

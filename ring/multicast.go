@@ -24,12 +24,36 @@ func (s *Socket) LeaveGroup(group netip.Addr, iface string, source netip.Addr) e
 	return s.membership("leave group", group, iface, source, false)
 }
 
-// membership is JoinGroup and LeaveGroup. It checks the arguments, finds the interface, also one that was deleted since the group was joined,
-// asks SetConfig.Place whether an offloaded socket may have the group, and has transport and stack change the membership.
+// membership is JoinGroup and LeaveGroup.
 func (s *Socket) membership(op string, group netip.Addr, iface string, source netip.Addr, join bool) error {
 	if err := s.mayUse(op); err != nil {
 		return err
 	}
+	return traced(s, op, membershipCall{group, iface, source}, s.changeMembership(op, group, iface, source, join))
+}
+
+// membershipCall is what JoinGroup and LeaveGroup are given, for the Tracer.
+type membershipCall struct {
+	group  netip.Addr
+	iface  string
+	source netip.Addr
+}
+
+// String is the group, with interface and source where they were given.
+func (m membershipCall) String() string {
+	text := m.group.String()
+	if m.iface != "" {
+		text += " on " + m.iface
+	}
+	if m.source.IsValid() {
+		text += " from " + m.source.String()
+	}
+	return text
+}
+
+// changeMembership is membership for a caller that is the owner. It checks the arguments, finds the interface, also one that was deleted since
+// the group was joined, asks SetConfig.Place whether an offloaded socket may have the group, and has transport and stack change the membership.
+func (s *Socket) changeMembership(op string, group netip.Addr, iface string, source netip.Addr, join bool) error {
 	switch {
 	case s.handle.Kind != KindDatagram:
 		return stateError(op, s)
@@ -91,7 +115,7 @@ func (s *Socket) SetMulticastInterface(iface string) error {
 	if iface != "" {
 		var err error
 		if index, err = s.transport().Interface(iface); err != nil {
-			return &OpError{Op: "set multicast interface", Err: err}
+			return traced(s, "set multicast interface", iface, &OpError{Op: "set multicast interface", Err: err})
 		}
 	}
 	return s.setOption("multicast interface", OptionMulticastInterface, index)
@@ -109,7 +133,7 @@ func (s *Socket) SetMulticastTTL(n int) error {
 		return err
 	}
 	if n < 0 || n > 255 {
-		return badArgument("multicast ttl", "value", n)
+		return s.badOption("multicast ttl", "value", n)
 	}
 	return s.setOption("multicast ttl", OptionMulticastTTL, n)
 }

@@ -33,11 +33,11 @@ func (s *Socket) SetKeepAlive(idle, interval time.Duration, count int) error {
 	const most = 32767 * time.Second
 	switch {
 	case idle != 0 && (idle < time.Second || idle > most):
-		return badArgument("keepalive", "idle", idle)
+		return s.badOption("keepalive", "idle", idle)
 	case interval != 0 && (interval < time.Second || interval > most):
-		return badArgument("keepalive", "interval", interval)
+		return s.badOption("keepalive", "interval", interval)
 	case count < 0 || count > 127:
-		return badArgument("keepalive", "count", count)
+		return s.badOption("keepalive", "count", count)
 	}
 	if err := s.setOption("keepalive", OptionKeepAlive, number(idle != 0)); err != nil || idle == 0 {
 		return err
@@ -63,7 +63,7 @@ func (s *Socket) SetUserTimeout(d time.Duration) error {
 		return err
 	}
 	if d != 0 && d < time.Millisecond || d > math.MaxInt32*time.Millisecond {
-		return badArgument("user timeout", "time", d)
+		return s.badOption("user timeout", "time", d)
 	}
 	return s.setOption("user timeout", OptionUserTimeout, int(d/time.Millisecond))
 }
@@ -75,6 +75,11 @@ func (s *Socket) SetLinger(d time.Duration) error {
 	if err := s.mayUse("set linger"); err != nil {
 		return err
 	}
+	return traced(s, "set linger", d, s.setLinger(d))
+}
+
+// setLinger is SetLinger for a caller that is the owner.
+func (s *Socket) setLinger(d time.Duration) error {
 	if err := s.ipOnly("set linger"); err != nil {
 		return err
 	}
@@ -92,7 +97,7 @@ func (s *Socket) SetReceiveBuffer(n int) error {
 		return err
 	}
 	if n <= 0 {
-		return badArgument("receive buffer", "size", n)
+		return s.badOption("receive buffer", "size", n)
 	}
 	return s.setOption("receive buffer", OptionReceiveBuffer, max(n, s.config().ReceiveMin))
 }
@@ -103,7 +108,7 @@ func (s *Socket) SetSendBuffer(n int) error {
 		return err
 	}
 	if n <= 0 {
-		return badArgument("send buffer", "size", n)
+		return s.badOption("send buffer", "size", n)
 	}
 	return s.setOption("send buffer", OptionSendBuffer, n)
 }
@@ -129,7 +134,7 @@ func (s *Socket) SetTTL(n int) error {
 		return err
 	}
 	if n < 1 || n > 255 {
-		return badArgument("ttl", "value", n)
+		return s.badOption("ttl", "value", n)
 	}
 	return s.setOption("ttl", OptionTTL, n)
 }
@@ -140,7 +145,7 @@ func (s *Socket) SetTOS(n int) error {
 		return err
 	}
 	if n < 0 || n > 255 {
-		return badArgument("tos", "value", n)
+		return s.badOption("tos", "value", n)
 	}
 	return s.setOption("tos", OptionTOS, n)
 }
@@ -156,6 +161,11 @@ func (s *Socket) SetOutPerAck(on bool) error {
 	if err := s.mayUse("out per ack"); err != nil {
 		return err
 	}
+	return traced(s, "out per ack", on, s.setOutPerAck(on))
+}
+
+// setOutPerAck is SetOutPerAck for a caller that is the owner.
+func (s *Socket) setOutPerAck(on bool) error {
 	switch {
 	case !on && s.ring() == nil:
 		return nil
@@ -181,6 +191,20 @@ func (s *Socket) setOption(what string, o Option, value int) error {
 	if err := s.mayUse("set " + what); err != nil {
 		return err
 	}
+	err := s.changeOption(what, o, value)
+	if t := s.callTracer(); t != nil {
+		t.Call(s, "set "+what, itoa(value), err)
+	}
+	return err
+}
+
+// badOption is the error of an option with a value that is not possible.
+func (s *Socket) badOption(what, name string, value any) error {
+	return traced(s, "set "+what, value, badArgument(what, name, value))
+}
+
+// changeOption is setOption for a caller that is the owner.
+func (s *Socket) changeOption(what string, o Option, value int) error {
 	if o != OptionSendBuffer { // unix(7): the only one here that a unix-domain socket heeds
 		if err := s.ipOnly("set " + what); err != nil {
 			return err
@@ -215,6 +239,11 @@ func (s *Socket) SetLargeStream(on bool) error {
 	if err := s.usable("set large stream"); err != nil {
 		return err
 	}
+	return traced(s, "set large stream", on, s.setLargeStream(on))
+}
+
+// setLargeStream is SetLargeStream for a caller that is the owner.
+func (s *Socket) setLargeStream(on bool) error {
 	if s.handle.Kind != KindStream {
 		return stateError("set large stream", s)
 	}

@@ -67,10 +67,15 @@ func (p Pacing) complete() (Pacing, error) {
 // A TCP connection is paced by the kernel, which takes a rate and nothing else; connections of a listener take over its rate. Owner
 // only, or anyone before the ring's first Poll.
 func (s *Socket) SetPacing(p Pacing) error {
-	const op = "set pacing"
-	if err := s.mayUse(op); err != nil {
+	if err := s.mayUse("set pacing"); err != nil {
 		return err
 	}
+	return traced(s, "set pacing", p, s.setPacing(p))
+}
+
+// setPacing is SetPacing for a caller that is the owner.
+func (s *Socket) setPacing(p Pacing) error {
+	const op = "set pacing"
 	if err := s.ipOnly(op); err != nil {
 		return err
 	}

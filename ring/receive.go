@@ -107,6 +107,9 @@ func (s *Socket) receive(dst []Completion, limit int, offloaded bool) (packets, 
 		packets++
 	}
 	if packets > 0 {
+		if r := s.ring(); r.tracing != TraceOff {
+			r.traceCompletions("receive", dst[:packets])
+		}
 		return packets, bytes, nil
 	}
 	return 0, 0, s.nothingToReceive()
@@ -119,6 +122,17 @@ var errCopied error = &OpError{Op: "receive without a copy of the kernel's", Err
 // as much as fits; the rest of a packet waits for the next Read or Receive. Of a datagram socket it takes one datagram: what does not
 // fit is lost, with ErrTruncated. from is the sender. Without anything it answers as Receive does. Owner only.
 func (s *Socket) Read(b []byte) (n int, from netip.AddrPort, err error) {
+	n, from, err = s.read(b)
+	if err == nil || err == ErrTruncated {
+		if r := s.ring(); r.tracing != TraceOff {
+			s.traceRead(r, from, b[:n], err)
+		}
+	}
+	return n, from, err
+}
+
+// read is Read without a line in a log.
+func (s *Socket) read(b []byte) (n int, from netip.AddrPort, err error) {
 	if !s.readable() {
 		return 0, from, &OpError{Op: "read", Err: ErrOwner}
 	}

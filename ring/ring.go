@@ -74,6 +74,7 @@ func PollBehind(r *Ring, dst []Completion, before int) (int, error) {
 		}
 	}
 
+	r.tracing = TraceLevel(r.trace.level.Load())
 	k := &r.sink
 	k.dst, k.n = dst, 0
 	var err error
@@ -92,6 +93,9 @@ func PollBehind(r *Ring, dst []Completion, before int) (int, error) {
 	r.stats.Completions += uint64(n)
 	if n > 0 {
 		r.notePoll(n)
+		if r.tracing != TraceOff {
+			r.traceCompletions("completion", dst[:n])
+		}
 	}
 	if l := r.set.config.Loop; l != nil {
 		if n == 0 || n >= fullPoll || r.turn%busyPolls == 0 {

@@ -35,10 +35,14 @@ func (s *Socket) Send(b []byte) (int, error) {
 // its active state, c its transport.
 func (s *Socket) sendDirect(r *Ring, a *activeState, c *transportEntry, b []byte, to netip.AddrPort) (int, error) {
 	if a.shaper != nil && c.stack == nil { // with a stack the driver takes what the shaper has granted
-		return s.sendShaped(b, nil, len(b), to)
+		n, err := s.sendShaped(b, nil, len(b), to)
+		if r.tracing != TraceOff {
+			s.traceSend(r, "send", b, nil, to, n, err)
+		}
+		return n, err
 	}
 	n, e := c.transport.Send(s, sys.NoEscape(b), to)
-	if e == 0 && n == len(b) { // the usual case of finishDirectSend, without the call
+	if e == 0 && n == len(b) && r.tracing == TraceOff { // the usual case of finishDirectSend, without the call
 		r.stats.SentMessages++
 		r.stats.SentBytes += uint64(n)
 		s.countSent(r, 1, n)
@@ -47,7 +51,11 @@ func (s *Socket) sendDirect(r *Ring, a *activeState, c *transportEntry, b []byte
 	for tries := 0; e != 0 && tries < mostRetries && s.retrySend(e); tries++ { // e was an earlier datagram's error
 		n, e = s.transport().Send(s, sys.NoEscape(b), to)
 	}
-	return s.finishDirectSend(n, len(b), e, to)
+	n, err := s.finishDirectSend(n, len(b), e, to)
+	if r.tracing != TraceOff {
+		s.traceSend(r, "send", b, nil, to, n, err)
+	}
+	return n, err
 }
 
 // SendTo copies b to an address as one datagram. Datagram sockets only; otherwise as Send.
@@ -132,6 +140,15 @@ func (s *Socket) SendVector(bufs [][]byte, to netip.AddrPort) (int, error) {
 	r := s.ring()
 	pieces := r.vector[:copy(r.vector[:], bufs)]
 	defer clear(pieces)
+	n, err := s.sendVector(pieces, total, to)
+	if r.tracing != TraceOff {
+		s.traceSend(r, "send vector", nil, pieces, to, n, err)
+	}
+	return n, err
+}
+
+// sendVector is SendVector after its checks; total is the length of all pieces.
+func (s *Socket) sendVector(pieces [][]byte, total int, to netip.AddrPort) (int, error) {
 	if s.active().shaper != nil && s.stack() == nil { // with a stack the driver takes what the shaper has granted
 		return s.sendShaped(nil, pieces, total, to)
 	}
@@ -162,11 +179,15 @@ func (s *Socket) SendPacket(p buffers.Packet, to netip.AddrPort, token uint64) e
 		return badArgument("send packet", "destination", to)
 	}
 	if s.isQueueFull() {
-		return ErrWouldBlock
+		return s.tracedRefusal("send packet", to, ErrWouldBlock)
 	}
-	taken, err := s.ring().pool.Transmit(p)
+	r := s.ring()
+	taken, err := r.pool.Transmit(p)
 	if err != nil {
-		return &OpError{Op: "send packet", Addr: to, Err: err}
+		return s.tracedRefusal("send packet", to, &OpError{Op: "send packet", Addr: to, Err: err})
+	}
+	if r.tracing != TraceOff {
+		s.traceSendPacket(r, taken, to, token) // before the driver has it, which may be done with it when it returns
 	}
 	q := &s.activate().sending.waiting
 	q.push(&s.ring().slab, record{packet: taken, destination: to, token: token})
@@ -177,7 +198,7 @@ func (s *Socket) SendPacket(p buffers.Packet, to netip.AddrPort, token uint64) e
 	if err := s.ring().drv.Transmit(s); err != nil && q.n == 1 { // the driver has not taken the packet: it is the caller's again
 		q.pop(&s.ring().slab)
 		s.ring().pool.UndoTransmit(p, taken)
-		return &OpError{Op: "send packet", Addr: to, Err: err}
+		return s.tracedRefusal("send packet", to, &OpError{Op: "send packet", Addr: to, Err: err})
 	}
 	return nil
 }
@@ -412,6 +433,10 @@ func (s *Socket) refuseSend(op string) error {
 // cannotSend is the error of a send that the socket's state does not allow; ErrWouldBlock, with EventOut to follow, where it will allow it
 // later.
 func (s *Socket) cannotSend(op string) error {
+	return s.tracedRefusal(op, netip.AddrPort{}, s.whyCannotSend(op))
+}
+
+func (s *Socket) whyCannotSend(op string) error {
 	switch {
 	case s.state >= stateClosing:
 		return &OpError{Op: op, Err: ErrClosed}

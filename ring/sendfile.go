@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"syscall"
 )
@@ -75,18 +76,21 @@ func (s *Socket) SendFile(f *os.File, off, n int64, token uint64) error {
 	}
 	if int(s.active().sending.waiting.n)+s.active().sending.inflight >= s.config().SendQueue {
 		s.wantOut = true
-		return ErrWouldBlock
+		return s.tracedRefusal("send file", netip.AddrPort{}, ErrWouldBlock)
 	}
 	sender, ok := s.transport().(FileSender)
 	if !ok {
-		return &OpError{Op: "send file", Err: fileOwnStack}
+		return s.tracedRefusal("send file", netip.AddrPort{}, &OpError{Op: "send file", Err: fileOwnStack})
 	}
 	ref, size, err := sender.OpenFile(f)
 	if err != nil {
-		return &OpError{Op: "send file", Err: err}
+		return s.tracedRefusal("send file", netip.AddrPort{}, &OpError{Op: "send file", Err: err})
 	}
 	if n < 0 {
 		n = max(size-off, 0)
+	}
+	if r := s.ring(); r.tracing != TraceOff {
+		r.tracePacket(&Traced{What: "send file", Socket: s, Length: int(n), Token: token})
 	}
 	if s.active().files == nil {
 		s.activate().files = &outFiles{}

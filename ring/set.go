@@ -46,6 +46,8 @@ type SetConfig struct {
 	Monitor Monitor
 	Epoch   *uint64
 	Loop    *Loop
+	// Trace is told of calls and packets of sockets, for a log; nil: none.
+	Trace *Trace
 	// Changed is notified of each ring that was made and of each that was closed, on the goroutine that did it.
 	Changed func(r *Ring, open bool)
 }
@@ -215,6 +217,10 @@ func (set *Set) newRing(key Key) (*Ring, error) {
 		return nil, fmt.Errorf("ring: make %s ring: %w", set.kind, err)
 	}
 	r := &Ring{drv: drv, pool: set.config.Pool, clock: set.config.Clock, set: set, key: key, realClock: set.realClock}
+	if r.trace = set.config.Trace; r.trace == nil {
+		r.trace = noTrace
+	}
+	r.tracing = TraceLevel(r.trace.level.Load())
 	r.number = rings.add(r)
 	r.openPages()
 	r.protocol, _ = drv.(ProtocolDriver)

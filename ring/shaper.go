@@ -66,7 +66,7 @@ func (sh *shaper) cost(n int) int { return max(n+sh.overhead, 1) }
 func (s *Socket) sendShaped(b []byte, bufs [][]byte, n int, to netip.AddrPort) (int, error) {
 	sh, r := s.active().shaper, s.ring()
 	if s.state != stateOpen {
-		return 0, s.cannotSend("send")
+		return 0, s.whyCannotSend("send")
 	}
 	if s.active().sending.waiting.n == 0 && !sh.blocked {
 		r.collectStampsBeforeSend(s)

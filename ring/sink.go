@@ -145,14 +145,26 @@ func (k *Sink) runCallback(s *Socket, rec *record) (keep bool) {
 	r := k.ring
 	r.pool.Deliver(rec.packet) // the callback is the application: the buffer is in its hands for the call
 	rec.fill(&r.callbackCompletion, s)
+	var x *Traced // taken before the callback, which may release the packet
+	if r.tracing != TraceOff {
+		x = r.tracedCompletion("", &r.callbackCompletion)
+	}
 	v := k.callCallback(s)
 	r.callbackCompletion = Completion{}
 	if v == Keep && s.state >= stateClosing {
 		v = Drop // the callback closed its socket: nobody is left to keep it for
 	}
+	keep = v == Keep && rec.packet.Valid() // a callback that released and kept at once has dropped
+	if x != nil && !keep {
+		x.What = "callback drop"
+		if v == Hold {
+			x.What = "callback hold"
+		}
+		r.tracePacket(x)
+	}
 	switch v {
 	case Keep:
-		return rec.packet.Valid() // a callback that released and kept at once has dropped
+		return keep
 	case Hold:
 		r.stats.CallbackHolds++
 		s.activate().counts.CallbackHolds++

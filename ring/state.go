@@ -59,8 +59,10 @@ type Ring struct {
 	nextPage           int         // that the next refresh begins with
 	set                *Set
 	key                Key
-	failures           []error // of calls that had no caller to return them to; the next Poll returns them, alone
-	reported           bool    // the last Poll returned failures: this one delivers completions first
+	failures           []error    // of calls that had no caller to return them to; the next Poll returns them, alone
+	reported           bool       // the last Poll returned failures: this one delivers completions first
+	tracing            TraceLevel // of trace, as the last Poll found it
+	trace              *Trace     // of the set, else noTrace
 }
 
 // Set is the rings of one owner: it makes sockets, and a ring for each when one is due. Rings of one set share a buffer pool and

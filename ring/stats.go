@@ -32,7 +32,7 @@ func (s *Socket) Stats() SocketStats {
 	x := SocketStats{Packets: c.Packets, Bytes: c.Bytes, CallbackDrops: c.CallbackDrops, CallbackHolds: c.CallbackHolds,
 		SentMessages: c.SentMessages, SentBytes: c.SentBytes, ShortSends: c.ShortSends, SendErrors: c.SendErrors,
 		WarmSends: c.WarmSends, WarmSendsCold: c.WarmSendsCold, AcceptFailures: s.active().acceptErrs}
-	if s.mayUse("stats") == nil {
+	if s.checkUse("stats") == nil {
 		if n, err := s.transport().Drops(s); err == nil {
 			x.Drops = uint64(n)
 		}

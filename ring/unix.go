@@ -58,6 +58,11 @@ func (s *Socket) BindUnix(name string) error {
 	if err := s.mayUse("bind unix"); err != nil {
 		return err
 	}
+	return traced(s, "bind unix", name, s.bindUnix(name))
+}
+
+// bindUnix is BindUnix for a caller that is the owner.
+func (s *Socket) bindUnix(name string) error {
 	if !s.Unix() || s.state != stateNew || s.active().unix.local != "" {
 		return stateError("bind unix", s)
 	}
@@ -79,6 +84,11 @@ func (s *Socket) ConnectUnix(name string) error {
 	if err := s.mayUse("connect unix"); err != nil {
 		return err
 	}
+	return traced(s, "connect unix", name, s.connectUnix(name))
+}
+
+// connectUnix is ConnectUnix for a caller that is the owner.
+func (s *Socket) connectUnix(name string) error {
 	if !s.Unix() || s.handle.Kind != KindStream || s.state != stateNew {
 		return stateError("connect unix", s)
 	}
@@ -109,10 +119,10 @@ func (s *Socket) SetUnlinkOnClose(on bool) error {
 		return err
 	}
 	if !s.Unix() {
-		return stateError("set unlink on close", s)
+		return traced(s, "set unlink on close", on, stateError("set unlink on close", s))
 	}
 	s.activate().unix.keepFile = !on
-	return nil
+	return traced(s, "set unlink on close", on, nil)
 }
 
 // removeFile removes the file that BindUnix made, when the socket is closed, unless SetUnlinkOnClose keeps it.

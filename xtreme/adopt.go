@@ -3,6 +3,7 @@ package xtreme
 import (
 	"fmt"
 	"net/netip"
+	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -72,6 +73,13 @@ func (c *AdoptConfig) options() *options {
 //
 // Owner only, or anyone before the first Poll.
 func (p *Poller) Adopt(fd int, c AdoptConfig) (*Socket, error) {
+	s, err := p.adopt(fd, c)
+	p.tracer.made("Adopt", strconv.Itoa(fd), s, err)
+	return s, err
+}
+
+// adopt is Adopt without a line in the log.
+func (p *Poller) adopt(fd int, c AdoptConfig) (*Socket, error) {
 	if err := p.mayUse(); err != nil {
 		return nil, fmt.Errorf("xtreme: Adopt: %w", err)
 	}

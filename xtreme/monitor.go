@@ -215,9 +215,10 @@ func protocolName(s *ring.Socket) string {
 	return "tcp"
 }
 
-// Refresh is called by the ring's owner after RequestRefresh: it copies the counts of the pool to the poller's page. Once a second, and when
-// links have lost frames, it also copies what the drivers count, some hundred words.
+// Refresh is called by the ring's owner after RequestRefresh: it looks at the log's level, and copies the counts of the pool to the poller's
+// page. Once a second, and when links have lost frames, it also copies what the drivers count, some hundred words.
 func (m *monitor) Refresh(r *ring.Ring) {
+	m.poller.tracer.refresh()
 	if m.loop != nil {
 		m.loop.Refresh(*m.of.file.Epoch())
 		m.thread.takeBaseline()

@@ -390,7 +390,7 @@ func (f *offloading) addToRing(i nic.Interface) error {
 		MTU: p.engine.settings.MTU, TTL: kernelTTL(), Sender: p.engine.kernelSends, LinkChanged: p.monitor.linkChanged(), Gather: p.engine.settings.Offload.Gather,
 		TCP: f.streamOptions(), FlowRecord: f.flowRecord(), ConnectionThreeTuple: p.engine.settings.OwnTCP.ConnectionThreeTuple})
 	sc := ring.SetConfig{Transport: f.transport(), Pool: p.pool, Kind: string(conf.RingOffload), Reasons: f.notes, Logic: f.logic,
-		OneRing: offload.OneRing, Place: p.place, Siblings: p.Rings, Changed: p.engine.rings.onRingChanged,
+		OneRing: offload.OneRing, Place: p.place, Siblings: p.Rings, Changed: p.engine.rings.onRingChanged, Trace: p.tracer.trace,
 		Driver: func(c ring.DriverConfig) (d ring.Driver, err error) {
 			d, err = made(c)
 			f.driver = d

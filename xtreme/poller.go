@@ -40,6 +40,7 @@ type Poller struct {
 	making     bool                      // a call that makes a socket is under way
 	closed     atomic.Bool
 	monitor    *monitor // nil: nothing is published
+	tracer     *tracer  // of calls and packets, in the log
 	record     *record.Scope
 }
 
@@ -66,7 +67,7 @@ func newPoller(e *Engine, name string, kind conf.RingKind, c chosen, o *PollerCo
 	if err != nil {
 		return nil, err
 	}
-	poller := &Poller{name: name, engine: e, region: region, kind: kind}
+	poller := &Poller{name: name, engine: e, region: region, kind: kind, tracer: newTracer(e.Logger(), name)}
 	if o.Memory != nil {
 		if poller.memory, err = claimMemory(name, region); err != nil {
 			return nil, errors.Join(err, region.Close())
@@ -94,7 +95,7 @@ func newPoller(e *Engine, name string, kind conf.RingKind, c chosen, o *PollerCo
 	e.warnCurable(notes, cure.Place{HugePages: hugePagesFor(layout.Bytes())})
 	sc := ring.SetConfig{Transport: kernel.New(), Pool: poller.pool, Driver: c.driver, Kind: string(c.kind), Reasons: slices.Concat(c.reasons, notes), Logic: logic,
 		Limit: e.settings.RingLimit, Place: poller.place, PlaceStreams: c.offload && e.settings.Offload.TCP, Siblings: poller.Rings,
-		Changed: e.rings.onRingChanged}
+		Changed: e.rings.onRingChanged, Trace: poller.tracer.trace}
 	if c.kind == conf.RingUring { // an epoll ring has no queue of sends: its hint is a batch of events
 		sc.Entries = e.settings.RingEntries
 	}

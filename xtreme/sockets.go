@@ -171,6 +171,13 @@ func (p *Poller) makeUnbound(m makeCall, family Family) (*Socket, error) {
 // makeSocket is what all calls that make a socket have in common: it creates the socket with create, applies the settings and then its options,
 // and binds, connects or listens with open, which may be nil. On an error the socket is closed. address is for the error.
 func (p *Poller) makeSocket(m makeCall, address string, create func(ring.Config) (*Socket, error), open func(*Socket) error) (*Socket, error) {
+	s, err := p.makeUntraced(m, address, create, open)
+	p.tracer.made(m.name, address, s, err)
+	return s, err
+}
+
+// makeUntraced is makeSocket without a line in the log.
+func (p *Poller) makeUntraced(m makeCall, address string, create func(ring.Config) (*Socket, error), open func(*Socket) error) (*Socket, error) {
 	if err := p.mayUse(); err != nil {
 		return nil, fmt.Errorf("xtreme: %s: %w", m.name, err)
 	}

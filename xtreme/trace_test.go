@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/socketxtreme/socketxtreme/conf"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/xtreme"
@@ -304,4 +306,27 @@ func (h *sendingHandler) Handle(_ context.Context, r slog.Record) error {
 		h.send()
 	}
 	return nil
+}
+
+// Sockets of an offloaded ring: their calls with the path over the link, and their packets on both ways.
+func TestPacketsOfOffloadedSocketsAtFine(t *testing.T) {
+	w := newCabled(t)
+	path := filepath.Join(t.TempDir(), "log")
+	s := conf.Default()
+	s.Ring, s.SmallBuffers, s.LargeBuffers, s.LogLevel, s.LogFile = conf.RingOffload, 1024, 16, conf.LogFiner, path
+	e, err := xtreme.New(s)
+	w.NoError(err)
+	t.Cleanup(func() { require.NoError(t, e.Close()) })
+	w.engine = e
+	w.poller = w.newPoller("offloaded")
+	u := w.udp(w.at(0))
+	answers(w.world, u, w.net.Dial(u.LocalAddr()))
+	w.close(u)
+	text, err := os.ReadFile(path)
+	w.NoError(err)
+	lines, id := strings.Split(string(text), "\n"), strconv.Itoa(u.ID())
+	w.one(lines, ` SX DEBUG: socket call poller=offloaded call=OpenUDP .* socket=`+id+` .* path="bypass xdp v0/0 `)
+	w.one(lines, ` SX FINER: completion poller=offloaded socket=`+id+` events=PACKET source=10\.0\.0\.2:\d+ length=\d+ bytes=746f20`) // "to "
+	w.one(lines, ` SX FINER: send poller=offloaded socket=`+id+` to=10\.0\.0\.2:\d+ length=6 bytes=616e73776572$`)
+	w.one(lines, ` SX FINE: completion poller=offloaded socket=`+id+` events=CLOSED `)
 }
