@@ -248,6 +248,7 @@ func (r *Ring) refresh() {
 		r.nextPage++
 	}
 	m.Refresh(r)
+	r.readTraceLevel()
 }
 
 // describe has the monitor describe the socket after a call of the application's: the owner may sleep from then on, without a Poll.

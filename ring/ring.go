@@ -74,7 +74,6 @@ func PollBehind(r *Ring, dst []Completion, before int) (int, error) {
 		}
 	}
 
-	r.tracing = TraceLevel(r.trace.level.Load())
 	k := &r.sink
 	k.dst, k.n = dst, 0
 	var err error
@@ -93,7 +92,7 @@ func PollBehind(r *Ring, dst []Completion, before int) (int, error) {
 	r.stats.Completions += uint64(n)
 	if n > 0 {
 		r.notePoll(n)
-		if r.tracing != TraceOff {
+		if r.readTraceLevel() != TraceOff {
 			r.traceCompletions("completion", dst[:n])
 		}
 	}

@@ -220,7 +220,7 @@ func (set *Set) newRing(key Key) (*Ring, error) {
 	if r.trace = set.config.Trace; r.trace == nil {
 		r.trace = noTrace
 	}
-	r.tracing = TraceLevel(r.trace.level.Load())
+	r.readTraceLevel()
 	r.number = rings.add(r)
 	r.openPages()
 	r.protocol, _ = drv.(ProtocolDriver)

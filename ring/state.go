@@ -61,7 +61,7 @@ type Ring struct {
 	key                Key
 	failures           []error    // of calls that had no caller to return them to; the next Poll returns them, alone
 	reported           bool       // the last Poll returned failures: this one delivers completions first
-	tracing            TraceLevel // of trace, as the last Poll found it
+	tracing            TraceLevel // of trace, as readTraceLevel found it last
 	trace              *Trace     // of the set, else noTrace
 }
 

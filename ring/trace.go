@@ -39,7 +39,8 @@ type Trace struct {
 // NewTrace makes a Trace with the level TraceOff.
 func NewTrace(t Tracer) *Trace { return &Trace{tracer: t} }
 
-// SetLevel sets what the Tracer is told of packets; a ring looks at it in each Poll. Any goroutine.
+// SetLevel sets what the Tracer is told of packets. A ring looks at it in each Poll that returns completions, and in the one that follows a
+// RequestRefresh. Any goroutine.
 func (t *Trace) SetLevel(l TraceLevel) { t.level.Store(uint32(l)) }
 
 // noTrace is the Trace of rings whose set has none.
@@ -60,6 +61,12 @@ type Traced struct {
 
 // tracedBytes is how many bytes of a packet a Tracer is shown.
 const tracedBytes = 64
+
+// readTraceLevel looks at the level. Sends and callbacks test what it has found: Polls that return nothing do not pay for it.
+func (r *Ring) readTraceLevel() TraceLevel {
+	r.tracing = TraceLevel(r.trace.level.Load())
+	return r.tracing
+}
 
 // callTracer is the Tracer that wants to be told of a call of the socket; nil: none does.
 func (s *Socket) callTracer() Tracer {
