@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/internal/cure"
 	"github.com/socketxtreme/socketxtreme/internal/host"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link/xdp"
@@ -54,4 +55,15 @@ func TestWarnsOfAKindOfInterface(t *testing.T) {
 	require.Greater(t, len(why), 3)
 	require.Equal(t, 1, strings.Count(log.String(), "\n"), log.String())
 	require.Contains(t, log.String(), `code=link.bond_mode cure="ip link set bond0 type bond mode active-backup (while it is down)"`)
+}
+
+// Each code that is warned of has a command, but for a bond's member, whose reason names what is to be changed.
+func TestEachWarningHasItsCommand(t *testing.T) {
+	e, log := loggingEngine(t)
+	for code := range curable {
+		log.Reset()
+		e.warnCurable([]ring.Reason{{Code: code, Text: "so it is"}}, cure.Place{Interface: "eth3"})
+		require.Contains(t, log.String(), `level=WARN msg="so it is" code=`+code)
+		require.Equal(t, code != "link.bond_members", strings.Contains(log.String(), " cure="), log.String())
+	}
 }
