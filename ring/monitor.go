@@ -178,9 +178,16 @@ func (r *Ring) closePage(s *Socket) {
 		m.EndSocket(s, r.lastCounts(s, x))
 	}
 	if x != nil {
-		*x = monitored{}
+		x.takeCounts()
 		r.monitor().CloseSocket(s)
 	}
+}
+
+// takeCounts moves what was counted in the page to the socket's record, and leaves x empty: totalCounts adds what both have.
+func (x *monitored) takeCounts() {
+	s, p := x.socket, x.page
+	*x = monitored{}
+	s.addCounts(p.Packets, p.Bytes, p.SentMessages, p.SentBytes)
 }
 
 // lastCounts are the counts of a socket that is being closed: those of its page x, or, without one, what would be there.
@@ -201,25 +208,30 @@ func (r *Ring) pageOf(s *Socket) *monitored {
 	return nil
 }
 
-// pageReceived counts a packet in the socket's page. slot is the socket's.
-func (r *Ring) pageReceived(slot uint32, n int, viaKernel bool) {
-	p := r.pages[slot].page
-	if p == nil {
-		return
+// pageReceived counts a packet of n bytes in the page of the socket in the slot; false: it has none. It is inlined.
+func (r *Ring) pageReceived(slot uint32, n int, viaKernel bool) bool {
+	if int(slot) >= len(r.pages) || r.pages[slot].page == nil {
+		return false
 	}
+	p := r.pages[slot].page
 	p.Packets++
 	p.Bytes += uint64(n)
 	if viaKernel {
 		p.KernelPackets++
 		p.KernelBytes += uint64(n)
 	}
+	return true
 }
 
-func (r *Ring) pageSent(slot uint32, messages, n int) {
-	if p := r.pages[slot].page; p != nil {
-		p.SentMessages += uint64(messages)
-		p.SentBytes += uint64(n)
+// pageSent is the same for messages that were sent, and n bytes in them.
+func (r *Ring) pageSent(slot uint32, messages, n int) bool {
+	if int(slot) >= len(r.pages) || r.pages[slot].page == nil {
+		return false
 	}
+	p := r.pages[slot].page
+	p.SentMessages += uint64(messages)
+	p.SentBytes += uint64(n)
+	return true
 }
 
 // RequestRefresh has the owner copy what is not stored where it is counted, in its next Poll or before it sleeps. It wakes no owner. Any
@@ -340,14 +352,11 @@ func (r *Ring) notePoll(n int) {
 	if r.slab.used > 0 {
 		r.stats.Queue.note(epoch, uint64(r.slab.used))
 	}
-	if l := r.set.config.Loop; l != nil && (n >= fullPoll || r.turn%busyPolls == 0) {
-		l.page.BuffersUsedPeak.note(epoch, l.usedBuffers())
-	}
 }
 
 // beginSleep and endSleep stand around a sleep: what passes meanwhile is no gap. begin is 0 where nothing is measured.
 func (r *Ring) beginSleep() (begin clock.Time) {
-	if l := r.set.config.Loop; l != nil && l.measuresSleep {
+	if l := r.loop; l != nil && l.measuresSleep {
 		begin = r.clock()
 		l.page.AsleepSince = uint64(time.Now().UnixNano())
 	}
@@ -357,7 +366,7 @@ func (r *Ring) beginSleep() (begin clock.Time) {
 // beginArmedSleep and endArmedSleep are the same for a caller that sleeps on descriptors: from the first Arm of the loop's rings to the first
 // Poll of one of them, or to EndSleep.
 func (r *Ring) beginArmedSleep() {
-	if l := r.set.config.Loop; l != nil && l.armed == 0 {
+	if l := r.loop; l != nil && l.armed == 0 {
 		l.armed = r.beginSleep()
 	}
 }
@@ -366,7 +375,7 @@ func (r *Ring) beginArmedSleep() {
 func EndSleep(r *Ring) { r.endArmedSleep() }
 
 func (r *Ring) endArmedSleep() {
-	if l := r.set.config.Loop; l != nil {
+	if l := r.loop; l != nil {
 		r.endSleep(l.armed)
 		l.armed = 0
 	}
@@ -375,7 +384,7 @@ func (r *Ring) endArmedSleep() {
 // endSleep is the end of a sleep that began at begin, 0 if sleeps are not measured. The time that was slept is no gap between polls: the next
 // one is counted from the next Poll on.
 func (r *Ring) endSleep(begin clock.Time) {
-	l := r.set.config.Loop
+	l := r.loop
 	if l == nil {
 		return
 	}

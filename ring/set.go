@@ -214,7 +214,7 @@ func (set *Set) newRing(key Key) (*Ring, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ring: make %s ring: %w", set.kind, err)
 	}
-	r := &Ring{drv: drv, pool: set.config.Pool, clock: set.config.Clock, set: set, key: key, realClock: set.realClock}
+	r := &Ring{drv: drv, pool: set.config.Pool, clock: set.config.Clock, set: set, key: key, realClock: set.realClock, loop: set.config.Loop}
 	r.number = rings.add(r)
 	r.openPages()
 	r.protocol, _ = drv.(ProtocolDriver)
