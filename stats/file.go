@@ -36,6 +36,7 @@ type File struct {
 	mu      sync.Mutex // of blocks that are opened and closed
 	sampler *sampler
 	host    *Block // of section host
+	places  hostPlaces
 }
 
 // section is the blocks of a section.
@@ -132,7 +133,7 @@ func (f *File) fill(now int64, words, group int) error {
 		f.sections[l.Name] = s
 	}
 	f.host = f.Open(Host, nil, 0)
-	f.host.places = map[string]int{}
+	f.places.byName = map[string]*hostPlace{}
 	return nil
 }
 
@@ -173,14 +174,13 @@ type Block struct {
 	lookBegan, lookDone atomic.Int64 // see BeginLook
 
 	// By the sampler, with the file's lock.
-	last        []uint64       // the counters as they were at its last turn
-	looked      int64          // lookDone then
-	grown       int64          // when the counter with onset grew last
-	growing     bool           // the journal has its onset, and not its end
-	onsetValue  uint64         // what it was before its onset
-	places      map[string]int // of the host's counters, by name
-	rows        []*Counter     // of counters that the block names
-	rowNames    []string       // and their names
+	last        []uint64   // the counters as they were at its last turn
+	looked      int64      // lookDone then
+	grown       int64      // when the counter with onset grew last
+	growing     bool       // the journal has its onset, and not its end
+	onsetValue  uint64     // what it was before its onset
+	rows        []*Counter // of counters that the block names
+	rowNames    []string   // and their names
 	rowsVersion uint64
 	lastOf      map[string]uint64 // the value of last of each name that the block has had: a counter may move to another place
 	baselineOf  map[string]uint64 // the same of baseline

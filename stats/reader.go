@@ -142,7 +142,7 @@ type View struct {
 	Names    []string          // of its counters, in the table's order
 	Totals   map[string]uint64 // counters as they are in the file; of peaks the larger one of this interval and the last
 	Baseline map[string]uint64 // what Zero has stored of them
-	Unnamed  int               // counters of a driver that found no room
+	Unnamed  int               // counters of a driver, or of the host, that found no room
 }
 
 // Value is a counter since the baseline; gauges and peaks as they are.
@@ -293,7 +293,7 @@ type Sample struct {
 	Values   map[string]uint64 // by column, "ring.packets", and by counter of the host, "host.eth0.rx_packets"
 }
 
-// hostNames are the names of the host's counters, by their places in samples. They only grow.
+// hostNames are the names of the host's counters, by their places in samples.
 func (r *Reader) hostNames() (names []string) {
 	for _, v := range r.Blocks(Host) {
 		names = v.Names

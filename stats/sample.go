@@ -273,6 +273,10 @@ func (b *Block) namedRows() []*Counter {
 			b.last[i] = b.lastOf[name]
 			atomic.StoreUint64(&b.baseline[i], b.baselineOf[name])
 		}
+		if b == b.file.host { // its names keep their places, and a place that was taken away does not come back
+			clear(b.lastOf)
+			clear(b.baselineOf)
+		}
 	}
 	return b.rows
 }
@@ -319,24 +323,10 @@ func (s *sampler) copyLinkCounters() {
 				continue
 			}
 			if v := atomic.LoadUint64(&b.counters[i]); v > 0 {
-				f.host.setByName(b.name(i), v)
+				f.storeHost(b.name(i), v, ofDriver)
 			}
 		}
 	}
-}
-
-// SetHost stores a counter of section host. By the function of OnTick alone. A counter without room is not stored, see SetNamed.
-func (f *File) SetHost(name string, value uint64) { f.host.setByName(name, value) }
-
-// setByName stores a counter at the place of its name, which it keeps while the block is open. By the sampler's goroutine.
-func (b *Block) setByName(name string, value uint64) {
-	i, ok := b.places[name]
-	if !ok {
-		i = len(b.places)
-		b.places[name] = i
-		b.SetCount(i + 1)
-	}
-	b.SetNamed(i, name, value)
 }
 
 // sum is a column over all blocks, those that were closed included: of one moment, so that sums of totals never go back.

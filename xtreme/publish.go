@@ -113,6 +113,7 @@ func (p *publication) readHost(second bool) {
 		p.links.Changes(p.noteLink)
 	}
 	if p.host != nil && second {
+		p.file.BeginHost()
 		for _, c := range p.host.Read() {
 			p.file.SetHost(c.Name, c.Value)
 		}

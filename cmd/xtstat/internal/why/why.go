@@ -74,6 +74,7 @@ type Evidence struct {
 	Samples  int               // that cover it
 	Joined   []string          // what sockets have joined, now: groups, or "GROUP from SOURCE"; may be empty
 	Lines    map[string]Line   // what lines of feeds the sockets are, now, by Event.Of: "socket 3"
+	Homeless int               // counters of this host for which the statistics file had no room
 	TextOnly bool              // the process is of an older version, whose events have a text and no other fields
 
 	samples  []stats.Sample
@@ -181,6 +182,9 @@ func Explain(e *Evidence) []Finding {
 		if e.Samples > 0 {
 			f = Finding{Place: Upstream, Cause: "nothing was lost on this host in this time, and no feed has noted a gap: what is missing did not get here",
 				Evidence: e.received()}
+			if e.Homeless > 0 {
+				f.Place, f.Cause = Unknown, "nothing that the statistics have was lost in this time, but "+e.homeless()
+			}
 		}
 		if x := e.nearest; x != nil {
 			f.Evidence = append(f.Evidence, fmt.Sprintf("outside of this time the journal has, next to it: %s %s %s (--at %s)", x.Time.Format("15:04:05.000"), x.Kind,
@@ -194,6 +198,11 @@ func Explain(e *Evidence) []Finding {
 			"tells is missing above (xtstat events shows it)"})
 	}
 	return list
+}
+
+// homeless says that counters are missing.
+func (e *Evidence) homeless() string {
+	return fmt.Sprintf("%d counters of this host found no room in the statistics: it has many interfaces, and what was lost may be among them", e.Homeless)
 }
 
 // Lost reports whether the finding says that something was lost here.

@@ -88,6 +88,18 @@ func TestFeedGapsBesideLosses(t *testing.T) {
 	require.Equal(t, Unknown, last(map[string]uint64{"host.ip.InReceives": 5}).Place)
 }
 
+// Where counters of the host are missing, a loss of the host may be among them: nothing is called upstream for want of a cause here.
+func TestCountersThatAreMissing(t *testing.T) {
+	for _, events := range [][]stats.Event{nil, {feedGap(500, 3, 0, "deep 1-3")}} {
+		e := Gather(samples(nil), events, noon.Add(100*time.Millisecond), noon.Add(900*time.Millisecond))
+		e.Homeless = 13
+		found := Explain(e)
+		require.Len(t, found, 1)
+		require.Equal(t, Unknown, found[0].Place)
+		require.Contains(t, found[0].Cause, "13 counters of this host found no room")
+	}
+}
+
 // Events and samples outside of the window are not of it.
 func TestWindow(t *testing.T) {
 	list := samples(map[string]uint64{"host.softnet.dropped": 3})
