@@ -126,8 +126,8 @@ func (s *Socket) countShortSend() {
 	s.activate().counts.ShortSends++
 }
 
-// totals are the counts of a socket without a page, as far as they have room in its record. What has no room in 32 bits goes to its active state,
-// and is kept beside the records when the socket becomes idle. A socket with a page counts there instead, until the page is closed.
+// totals are the counts of a socket without a page, as far as they have room in its record. What has no room in 32 bits goes to its active
+// state, and is kept beside the records when the socket becomes idle. A socket with a page counts there instead, until the page is closed.
 type totals struct{ packets, bytes, sentMessages, sentBytes uint32 }
 
 // receive is countReceived for a socket without a page: false, and nothing has happened, when a number would wrap. It is inlined.
@@ -175,8 +175,8 @@ func (s *Socket) addCounts(packets, bytes, sentMessages, sentBytes uint64) {
 	}
 }
 
-// totalCounts adds up the socket's counts: those of its page, 32 bits in the record, and the rest in its active state, or in the set's table while
-// it has none.
+// totalCounts adds up the socket's counts: those of its page, 32 bits in the record, and the rest in its active state, or in the set's table
+// while it has none.
 func (s *Socket) totalCounts() socketCounts {
 	c := s.active().counts
 	if s.marks&markCounts != 0 && !s.isActive() {

@@ -2,9 +2,9 @@ package stats
 
 import "sync/atomic"
 
-// The block of section host has a place for each counter that the kernel, cards, links and steering programs have by a name of their own. A sample
-// has the same places. A name keeps its place while there is room. Without room a new name gets the place of the counter that was stored longest ago
-// and is not stored any more: one of an interface that is gone.
+// The block of section host has a place for each counter that the kernel, cards, links and steering programs have by a name of their own. A
+// sample has the same places. A name keeps its place while there is room. Without room a new name gets the place of the counter that was stored
+// longest ago and is not stored any more: one of an interface that is gone.
 
 // hostPlaces is which names have which places. By the sampler's goroutine.
 type hostPlaces struct {
@@ -29,7 +29,7 @@ func (f *File) BeginHost() {
 	p.turn++
 }
 
-// SetHost stores a counter of section host. By the function of OnTick alone. A counter without a place is not stored, and counted in View.Unnamed.
+// SetHost stores a counter of section host. By the function of OnTick alone. A counter without a place is not stored; View.Unnamed counts it.
 func (f *File) SetHost(name string, value uint64) { f.storeHost(name, value, f.places.turn) }
 
 func (f *File) storeHost(name string, value, turn uint64) {

@@ -296,7 +296,7 @@ func onesSum(sum uint32, b []byte) uint16 {
 	return uint16(sum)
 }
 
-// turnFrame makes a frame its own answer; the sums stay right.
+// turnFrame makes a frame its own answer; the checksums stay right.
 func turnFrame(f []byte) {
 	f = f[:atPayload:atPayload]
 	var keep [6]byte

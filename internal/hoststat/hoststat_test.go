@@ -55,7 +55,8 @@ func TestCountersOfTheNamespace(t *testing.T) {
 		require.NoError(t, err)
 	}
 	after := read()
-	grown := func(name string) int64 { return value(after, name) - max(value(before, name), 0) } // of interfaces those that are 0 have no name yet
+	// Counters of interfaces that are 0 have no name yet.
+	grown := func(name string) int64 { return value(after, name) - max(value(before, name), 0) }
 	require.GreaterOrEqual(t, grown("v0.rx_packets"), int64(7))
 	require.EqualValues(t, 7, grown("udp.InDatagrams"))
 	require.EqualValues(t, 7, grown("ip.InReceives"))

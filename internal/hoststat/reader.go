@@ -89,8 +89,8 @@ func (r *Reader) Close() (err error) {
 }
 
 // Read returns all counters as they are now. The list is good until the next call. A source that cannot be read is left out. What there is once
-// comes before what there is of each interface, of which a host may have any number: where the list does not fit, its end is missing. A counter of
-// an interface is in the list from its first value other than 0 on, until the interface is gone.
+// comes before what there is of each interface, of which a host may have any number: where the list does not fit, its end is missing. A counter
+// of an interface is in the list from its first value other than 0 on, until the interface is gone.
 func (r *Reader) Read() []Counter {
 	r.list = r.list[:0]
 	r.protocols(r.load(r.snmp))
