@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"regexp"
 	"strings"
 )
 
@@ -92,6 +93,9 @@ func (p *Parameter) ringsText() string {
 	return strings.ReplaceAll(kindsText(p.Rings), " and ", ", ")
 }
 
+// guide is how the texts of parameters name a page of docs, and a section of it; in docs/settings.md it is a link.
+var guide = regexp.MustCompile(`docs/([a-z-]+)\.md(#[a-z-]+)?`)
+
 // Markdown is the table of all settings as docs/settings.md has it.
 func Markdown() string {
 	var b strings.Builder
@@ -118,7 +122,8 @@ func Markdown() string {
 		if p.State != Works {
 			here = string(p.State) + ": " + here
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", name, cell(standard), cell(p.want), p.ringsText(), cell(here))
+		here = guide.ReplaceAllString(cell(here), "[$1.md]($1.md$2)")
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", name, cell(standard), cell(p.want), p.ringsText(), here)
 	}
 	return b.String()
 }

@@ -6,70 +6,59 @@ import "time"
 
 var ringParameters = []Parameter{
 	{Name: "SX_RING", Title: "Kind of ring", Field: "Ring", State: Works,
-		Effect: "the kind of ring of pollers: uring, epoll, offload (our own stack for UDP over IPv4, with SX_OFFLOAD_TCP for TCP too, a kernel ring " +
-			"for the rest), or auto: uring where it works, else epoll; reactor/netconn takes epoll for auto. PollerConfig.RingKind comes before it",
+		Effect: "the kind of ring of a poller: uring, epoll, offload (our own stack, with a kernel ring for the rest: docs/offload.md), or auto: " +
+			"uring where it works, else epoll; reactor/netconn takes epoll for auto. PollerConfig.RingKind comes before it",
 		access: text(func(s *Settings) *RingKind { return &s.Ring }, "auto, uring, epoll or offload", ParseRingKind)},
 	Parameter{Name: "SX_OFFLOAD_INTERFACES", Title: "Offloaded interfaces", Field: "Offload.Interfaces", State: Works,
-		Effect: "the only interfaces on which sockets may be offloaded, a bond or VLAN by its own name, with queues: eth1,eth2:0:4-7 (of a " +
-			"bond those of each member, of a VLAN those of the interface below, unless that is named too); empty: those that sockets need. " +
-			"PollerConfig.Interfaces comes before it, but a queue that the setting leaves out of an interface stays out: of those that a poller names " +
-			"the ones in both lists are opened, and the path has the others; with none in both the interface is not opened",
+		Effect: "the only interfaces on which sockets are offloaded, a bond or VLAN by its own name, and their queues: eth1,eth2:0:4-7 " +
+			"(docs/offload.md#which-interfaces); empty: those that sockets need. PollerConfig.Interfaces comes before it, but queues that the " +
+			"setting leaves out stay out",
 		access: access{"interfaces, separated by commas", getInterfaces, setInterfaces,
 			func(s *Settings) bool { return validateInterfaces(s.Offload.Interfaces) == nil }}}.on(RingOffload).as(""),
 	Parameter{Name: "SX_OFFLOAD_TCP", Title: "Offloaded TCP", Field: "Offload.TCP", State: Works,
-		Effect: "1 has our own stack carry TCP over IPv4 as well, on interfaces of which the poller has a queue; connections of IPv6 and within " +
-			"the host and adopted descriptors stay with the kernel, and the path says why. 0 leaves TCP to the kernel",
+		Effect: "1 has our own stack carry TCP over IPv4 on offloaded rings, but for what docs/offload.md#tcp leaves to the kernel; 0 leaves TCP " +
+			"to the kernel",
 		access: toggle(func(s *Settings) *bool { return &s.Offload.TCP }, false)}.on(RingOffload).as("0"),
 	Parameter{Name: "SX_CHECKSUM", Title: "Received checksums", Field: "Offload.Checksum", State: Works,
-		Effect: "what an offloaded ring does with received checksums of UDP and TCP: strict drops wrong and unfinished ones, accept-partial only wrong " +
-			"ones, off none; auto decides by the kind of interface. PollerConfig.Checksum comes before it. The ring that takes a frame " +
-			"from the interface checks it, also one for a socket of another poller",
+		Effect: "which received UDP and TCP an offloaded ring drops for its checksum: strict those with a wrong or unfinished one, accept-partial " +
+			"with a wrong one, off none; auto decides by the kind of interface (docs/offload.md#checksums). PollerConfig.Checksum comes before it",
 		access: access{"auto, strict, accept-partial or off", getChecksum, setChecksum,
 			func(s *Settings) bool { _, err := ParseChecksum(string(s.Offload.Checksum)); return err == nil }}}.on(RingOffload),
 	Parameter{Name: "SX_OFFLOAD_XDP_MODE", Title: "Place of the XDP program", Field: "Offload.Mode", State: Works,
-		Effect: "where the XDP program of an offloaded interface runs: native, in the driver; generic, behind it; auto, in that of a network card if it " +
-			"takes the program, else behind it. With native an interface whose driver refuses the program is not opened, and the path says " +
-			"xdp.no_native",
+		Effect: "where the XDP program of an offloaded interface runs: native in the driver, generic behind it, auto in the driver of a network " +
+			"card that takes it, else behind it. With native an interface whose driver does not take it is not opened (xdp.no_native)",
 		access: access{"auto, native or generic", getXDPMode, setXDPMode,
 			func(s *Settings) bool { _, err := ParseXDPMode(string(s.Offload.Mode)); return err == nil }}}.on(RingOffload),
 	Parameter{Name: "SX_OFFLOAD_TIME", Title: "Offloaded arrival times", Field: "Offload.Time", State: Works,
-		Effect: "what stamps the datagrams that come to an offloaded ring by its links, for sockets with Timestamps: poll the ring, when it takes a " +
-			"frame; xdp the XDP program, when the frame comes in; hardware the card, for sockets with a conversion (VMA_HW_TS_CONVERSION, " +
-			"HardwareTimestamps) alone; as xdp where the interface is no card's, the program runs behind the driver, or the kernel refuses one that " +
-			"reads a card's stamps; a frame " +
-			"without a card's stamp is stamped by the ring, of which the path does not tell (docs/timestamps.md). What the kernel hands over " +
-			"(ViaKernel) has the kernel's stamp. An interface stays as it was opened; " +
-			"where the ring stamps all datagrams of a socket with Timestamps that come by a link, its path says stamp.poll. PollerConfig.OffloadTime comes before it, and so " +
-			"do VMA_HW_TS_CONVERSION other than 0 and HardwareTimestamps of the socket that opens an interface, which ask for hardware",
+		Effect: "what stamps the datagrams that an offloaded ring receives, for sockets with Timestamps: poll the ring, xdp the XDP program, " +
+			"hardware the network card (docs/timestamps.md#offloaded-rings). PollerConfig.OffloadTime, VMA_HW_TS_CONVERSION other than 0, and " +
+			"HardwareTimestamps of the socket that opens an interface come before it",
 		access: access{"poll, xdp or hardware", getTimeSource, setTimeSource,
 			func(s *Settings) bool { _, err := ParseTimeSource(string(s.Offload.Time)); return err == nil }}}.on(RingOffload).unless(cardTimeAsks),
 	Parameter{Name: "SX_OFFLOAD_BUSY_POLL", Title: "Busy polling of offloaded queues", Field: "Offload.BusyPoll", State: Works,
-		Effect: "1 has each look at an offloaded interface that finds nothing run the driver's poll, by a system call (SO_PREFER_BUSY_POLL, " +
-			"Linux 5.11); where the kernel refuses it, or after the first frames knows no queue to poll, the path says xdp.no_busy_poll. Not " +
-			"tested on a network card",
+		Effect: "1 has a Poll that finds nothing in a queue of an offloaded interface run the driver's poll, by a system call " +
+			"(SO_PREFER_BUSY_POLL). Where the kernel refuses that, or after the first frames knows no queue to poll, the path says " +
+			"xdp.no_busy_poll. Not tested on a network card",
 		access: toggle(func(s *Settings) *bool { return &s.Offload.BusyPoll }, false)}.on(RingOffload).as("0"),
 	Parameter{Name: "SX_OFFLOAD_GATHER", Title: "Answers that share a flush", Field: "Offload.Gather", State: Works,
-		Effect: "how many frames an offloaded ring in copy mode may collect while frames come in, for some microseconds, or for " +
-			"five Polls where these take longer, to send them by one system call; 0: none. It is for programs that call Poll themselves and " +
-			"answer by SendTo or Send between two Polls: Flush, which a reactor calls in each turn that had something, and a datagram of " +
-			"SendPacket send all that waits. What a ReceiveCallback sends by UDP leaves in its turn where nothing else is collected",
+		Effect: "from how many waiting frames on a Poll of an offloaded ring in copy mode sends them; fewer may wait for others while frames come " +
+			"in, to share a system call; 0: none wait so. It is for programs that call Poll themselves: Flush, which a reactor calls, sends what " +
+			"waits (docs/offload.md#for-rings-that-spin)",
 		access: zeroOr(func(s *Settings) *int { return &s.Offload.Gather }, 2, 512)}.on(RingOffload).as("0"),
 	Parameter{Name: "SX_CAPTURE", Title: "Capture of offloaded frames", Field: "Offload.Capture", State: Works,
-		Effect: "a file for the frames that offloaded rings receive and send, as pcapng; the first %d in its name is the process id; empty: " +
-			"none. It is made or emptied when an engine is made, whatever the rings of its pollers; another engine that is made while this one " +
-			"has the file captures nothing, then or later, which is a warning",
+		Effect: "the file to which an engine writes the frames that its offloaded rings receive and send, as pcapng; it is made, or emptied, " +
+			"first. The first %d in its name is the process id. Empty: none (docs/offload.md#seeing-the-traffic)",
 		access: text(func(s *Settings) *string { return &s.Offload.Capture }, "the name of a file", anything)}.on(RingOffload).as(""),
 	Parameter{Name: "SX_CAPTURE_SNAP", Title: "Captured bytes of a frame", Field: "Offload.CaptureSnap", State: Works,
-		Effect: "how many bytes of each frame are captured; 0: all",
+		Effect: "the most bytes of a frame that are captured; 0: whole frames",
 		access: zeroOr(func(s *Settings) *int { return &s.Offload.CaptureSnap }, 14, 65535)}.on(RingOffload).unless(noCapture).as("0"),
 	Parameter{Name: "SX_CAPTURE_LIMIT", Title: "Size of the capture (MiB)", Field: "Offload.CaptureLimit", State: Works,
-		Effect: "the most MiB that the file grows to; frames that come then are counted as capture.over_limit; 0: 1024",
+		Effect: "the most MiB that the capture file grows to; 0: 1024",
 		access: zeroOr(func(s *Settings) *int { return &s.Offload.CaptureLimit }, 1, 1<<20)}.on(RingOffload).unless(noCapture).as("0"),
 	Parameter{Name: "SX_RECORD", Title: "Recorder of offloaded frames", Field: "Offload.Recorder", State: Works,
-		Effect: "MiB of memory, 1 to 65536, in which an engine keeps the last frames of its offloaded rings, 128 bytes of each unless snap " +
-			"says otherwise, for xtstat capture and Engine.WriteRecord; with dir it writes them to a file by itself when something is lost: " +
-			"32,snap=128,dir=/var/tmp,after=2s,every=1m,quota=256,gap=10ms,filter=… (docs/monitoring.md). A queue takes an eighth of a MiB " +
-			"at a time: of more queues than there is room for the others are not recorded. gap wants published statistics. Empty or 0: none",
+		Effect: "asks for so many MiB of memory, 1 to 65536, with the last frames of an engine's offloaded rings, for xtstat capture and " +
+			"Engine.WriteRecord; empty or 0: for none. With dir it also writes them to a file when something is lost: " +
+			"32,snap=128,dir=/var/tmp,after=2s,every=1m,quota=256,gap=10ms,filter=… (docs/monitoring.md#the-frames-themselves)",
 		access: access{"MiB, and options behind commas",
 			func(s *Settings) string { return s.Offload.Recorder.String() },
 			func(s *Settings, text string) (err error) {
@@ -81,29 +70,24 @@ var ringParameters = []Parameter{
 			},
 			func(s *Settings) bool { return s.Offload.Recorder.validate() == nil }}}.on(RingOffload).as(""),
 	{Name: "VMA_OFFLOADED_SOCKETS", Title: "Offloaded Sockets", Field: "KernelOnly", State: Works,
-		Effect: "0 leaves sockets to the kernel, whatever the rules say, and the path says setting.offloaded_sockets. A poller's SetOffload " +
-			"(extraapi.ThreadOffload) comes before it, and SocketConfig.RequireOffload and KernelOnly before both. 1 permits offload on pollers " +
-			"of kind offload",
+		Effect: "0 leaves sockets to the kernel, whatever the rules say (setting.offloaded_sockets); 1 permits offload on pollers of kind offload. " +
+			"Poller.SetOffload and SocketConfig.RequireOffload come before it",
 		access: toggle(func(s *Settings) *bool { return &s.KernelOnly }, true)},
 	Parameter{Name: "VMA_RING_ALLOCATION_LOGIC_RX", Title: "Ring allocation logic RX", Field: "RingLogic", State: Partly,
-		Effect: "which sockets of an interface share a kernel ring of a poller: 0 and 20 all, 1 those of one local address, 10 none, 30 " +
-			"those that get their ring on one core, 31 as 30 with the thread bound to the first such core; 11, those of one user id, only from code. Accepted " +
-			"connections are on their listener's ring. A poller has one offloaded ring whatever the logic. PollerConfig.RingLogic and " +
+		Effect: "which sockets of an interface share a kernel ring of a poller: 0 and 20 all, 1 those of one local address, 10 none, 30 those that " +
+			"get their ring on one core, 31 all, with the thread bound to a core; 11, those of one user id, is for code alone. An accepted " +
+			"connection is on its listener's ring. A poller has one offloaded ring (docs/rings.md#how-many). PollerConfig.RingLogic and " +
 			"SocketConfig.RingLogic come before it",
 		access: oneOf(func(s *Settings) *int { return &s.RingLogic }, []int{0, 1, 10, 20, 30, 31}, 11)}.on(RingUring, RingEpoll),
 	Parameter{Name: "VMA_RING_LIMIT_PER_INTERFACE", Title: "Ring limit per interface", Field: "RingLimit", State: Partly,
-		Effect: "the most kernel rings per interface within one poller; 0: no limit; logic 11 is exempt. A poller has one offloaded ring in any case",
+		Effect: "the most kernel rings of an interface within a poller; 0: no limit. Logic 11 is exempt. A poller has one offloaded ring",
 		access: integer(func(s *Settings) *int { return &s.RingLimit }, 0, 1<<16)}.on(RingUring, RingEpoll).as("0"),
 	Parameter{Name: "VMA_TX_WRE", Title: "Tx QP WRE", Field: "RingEntries", VMA: "2048", State: Partly,
-		Effect: "the queue that a ring sends by: on offloaded rings the transmit ring of each queue of an interface (rounded up to a power " +
-			"of two, 8 or more; 0: 2048), on uring rings the submission queue (rounded up to a power of two, 256 to 4096; 0: 256), by which " +
-			"SendPacket sends there: Send and SendTo are system calls. On epoll rings it changes nothing. What one socket may have waiting to be " +
-			"sent is SendQueue of its configuration, whatever this says",
+		Effect: "the queue that a ring sends by: on offloaded rings the transmit ring of a queue of an interface (rounded up to a power of two, 8 " +
+			"or more; 0: 2048), on uring rings the submission queue, for SendPacket (rounded up to a power of two, 256 to 4096; 0: 256)",
 		access: integer(func(s *Settings) *int { return &s.RingEntries }, 0, 1<<20)}.on(RingOffload, RingUring).as("0"),
 	Parameter{Name: "VMA_RX_WRE", Title: "Rx QP WRE", Field: "Offload.Fill", VMA: "16000, with VMA_SOCKETXTREME 1024", State: Works,
-		Effect: "the most buffers that a queue of an offloaded interface keeps ready for receiving; it keeps no more than 16384, and than its share " +
-			"of the poller's small buffers, in any case: one interface of one queue has three fifths of them, where VMA_TX_BUFS keeps no more " +
-			"than an eighth for sending. 0: no other limit",
+		Effect: "the most buffers that a queue of an offloaded interface keeps ready for receiving; 0: as many as docs/offload.md#buffers says",
 		access: zeroOr(func(s *Settings) *int { return &s.Offload.Fill }, 8, 1<<20)}.on(RingOffload).as("0"),
 	inert("VMA_RING_ALLOCATION_LOGIC_TX", "Ring allocation logic TX", "0", logicNumber, NotApplicable,
 		"a socket sends on the ring it receives on").like("VMA_RING_ALLOCATION_LOGIC_RX"),
@@ -115,32 +99,30 @@ var ringParameters = []Parameter{
 
 var memoryParameters = []Parameter{
 	{Name: "VMA_RX_BUFS", Title: "Rx Mem Bufs", Field: "SmallBuffers", VMA: "200000 for the process", State: Works,
-		Effect: "small buffers (2 KiB of payload) of each poller; all its buffers together, with 192 bytes more for each, must be below 4 GiB, else " +
-			"NewPoller fails. PollerConfig.SmallBuffers comes before it",
+		Effect: "small buffers (2 KiB of payload) of a poller, beside those of VMA_TX_BUFS (docs/rings.md#memory). PollerConfig.SmallBuffers comes " +
+			"before it",
 		access: integer(func(s *Settings) *int { return &s.SmallBuffers }, 64, 1<<24)},
 	Parameter{Name: "VMA_TX_BUFS", Title: "Tx Mem Bufs", Field: "SendBuffers", VMA: "200000 for the process", State: Works,
-		Effect: "small buffers of each poller beyond VMA_RX_BUFS, bounded with them: one pool serves both directions, and receiving leaves " +
-			"so many to sending, what our own TCP has queued among them, or an eighth of all small ones where that is more. PollerConfig.SmallBuffers comes before it",
+		Effect: "small buffers of a poller beyond VMA_RX_BUFS. One pool serves both directions: receiving leaves so many to sending, or an eighth " +
+			"of the small ones where that is more. PollerConfig.SmallBuffers comes before it",
 		access: integer(func(s *Settings) *int { return &s.SendBuffers }, 0, 1<<24)}.as("0"),
 	{Name: "SX_LARGE_BUFS", Title: "Large Mem Bufs", Field: "LargeBuffers", State: Works,
-		Effect: "large buffers (64 KiB of payload) of each poller, bounded as VMA_RX_BUFS says. PollerConfig.LargeBuffers comes before it",
+		Effect: "large buffers (64 KiB of payload) of a poller (docs/rings.md#memory). PollerConfig.LargeBuffers comes before it",
 		access: integer(func(s *Settings) *int { return &s.LargeBuffers }, 8, 1<<20)},
 	Parameter{Name: "VMA_MEM_ALLOC_TYPE", Title: "Mem Allocate type", Field: "HugePages", VMA: "1", State: Partly,
-		Effect: "2 asks for huge pages under the buffers, and where they cannot be had the path says region.no_hugepages; 1, contiguous pages, " +
-			"is as 0. PollerConfig.HugePages asks for them too, PollerConfig.Memory comes before both",
+		Effect: "2 asks for huge pages under the buffers (region.no_hugepages where they cannot be had); 1, contiguous pages, is as 0. " +
+			"PollerConfig.HugePages asks for them too, PollerConfig.Memory comes before both",
 		access: access{"0 (ANON), 1 (CONTIG) or 2 (HUGEPAGES)", getMemory, setMemory, func(*Settings) bool { return true }}}.unless(noContiguous),
 	{Name: "SX_BUFFER_DEBUG", Title: "Buffer debugging", Field: "BufferDebug", State: Works,
-		Effect: "1 records where each packet is taken and released, the last four uses of a buffer, and panics when one is released once more " +
-			"than it has references, with both places if they are among these (of a packet that a kernel ring received the first is the " +
-			"library's); FreePackets and FreeCompletions return an error for one that is free. It costs microseconds a packet and kilobytes a buffer",
+		Effect: "1 records where packets are taken and released, and panics, with both places where it still has them, when Release is called once " +
+			"more than a packet has references. It is for tests: it takes time and memory",
 		access: toggle(func(s *Settings) *bool { return &s.BufferDebug }, false)},
 	{Name: "VMA_RX_BYTES_MIN", Title: "Rx Byte Min Limit", Field: "RxBytesMin", VMA: "65536", State: Works,
-		Effect: "the least receive buffer in bytes: where ReceiveBuffer of a configuration or SetReceiveBuffer asks for less, this is asked for; " +
-			"0: no least. Sockets of which neither is given keep their buffer",
+		Effect: "the least receive buffer, in bytes, that IPConfig.ReceiveBuffer and Socket.SetReceiveBuffer ask for; 0: no least",
 		access: integer(func(s *Settings) *int { return &s.RxBytesMin }, 0, 1<<30)},
 	inert("VMA_RX_WRE_BATCHING", "Rx QP WRE Batching", "64", within(1, 1024), NotApplicable,
-		"a fill ring is refilled in batches of 64 buffers, or of an eighth of its size where that is less: they cannot be set"),
-	inert("VMA_TX_WRE_BATCHING", "Tx QP WRE Batching", "64", within(1, 64), NotApplicable, "batches cannot be set"),
+		"the batches in which a fill ring is refilled cannot be set"),
+	inert("VMA_TX_WRE_BATCHING", "Tx QP WRE Batching", "64", within(1, 64), NotApplicable, "the batches in which sends complete cannot be set"),
 	inert("VMA_BUFFER_BATCHING_MODE", "Buffer batching mode", "1", within(0, 2), NotApplicable,
 		"a pool belongs to one poller: there is no shared pool to batch for").as("0"),
 	inert("VMA_QP_COMPENSATION_LEVEL", "QP Compensation Level", "256", within(0, 1<<20), NotApplicable,
@@ -151,47 +133,43 @@ var memoryParameters = []Parameter{
 
 var pollParameters = []Parameter{
 	{Name: "VMA_RX_POLL", Title: "Rx Poll Loops", Field: "RxPoll", State: Works,
-		Effect: "how many turns without events or posted functions a reactor spins before it sleeps, where VMA_SELECT_POLL does not end that " +
-			"sooner; 0: it does not spin (VMA takes 0 for 1). With -1 here or in VMA_SELECT_POLL it never sleeps, whatever the other is. " +
-			"For timers alone it does not spin again",
+		Effect: "how many turns in a row without events and posted functions a reactor spins before it sleeps, unless VMA_SELECT_POLL ends that " +
+			"sooner; 0: it does not spin. With -1 here or in VMA_SELECT_POLL it does not sleep",
 		access: integer(func(s *Settings) *int { return &s.RxPoll }, -1, 100_000_000)},
 	{Name: "VMA_SELECT_POLL", Title: "Select Poll (usec)", Field: "SelectPoll", State: Works,
-		Effect: "bounds the same by time, in microseconds; 0: it does not spin. With -1 here or in VMA_RX_POLL a reactor never sleeps, " +
-			"whatever the other is",
+		Effect: "how many microseconds without events and posted functions a reactor spins before it sleeps, unless VMA_RX_POLL ends that sooner; " +
+			"0: it does not spin. With -1 here or in VMA_RX_POLL it does not sleep",
 		access: span(func(s *Settings) *time.Duration { return &s.SelectPoll }, time.Microsecond, 100_000_000, true)},
 	Parameter{Name: "VMA_SELECT_POLL_OS_FORCE", Title: "Select Poll OS Force", Field: "OSRatio", State: Works,
 		Effect: "1 sets VMA_SELECT_POLL_OS_RATIO to 1, unless that is given itself", access: force}.unless(ratioSaid).as("0"),
 	{Name: "VMA_SELECT_POLL_OS_RATIO", Title: "Select Poll OS Ratio", Field: "OSRatio", State: Works,
-		Effect: "every how many turns a reactor looks at external descriptors (Loop.Watch); it also looks after a sleep. 0: only after a sleep, " +
-			"and a reactor that never sleeps refuses Watch",
+		Effect: "every how many turns a reactor looks at external descriptors (Loop.Watch); it also looks after a sleep. 0: after a sleep, and a " +
+			"reactor that does not sleep refuses Watch",
 		access: integer(func(s *Settings) *int { return &s.OSRatio }, 0, 1_000_000)},
 	Parameter{Name: "VMA_RX_UDP_POLL_OS_RATIO", Title: "Rx UDP Poll OS Ratio", Field: "ShadowRatio", State: Partly,
-		Old: []string{"VMA_RX_POLL_OS_RATIO", "VMA_RX_SKIP_OS"},
-		Effect: "after how many Polls with frames, at the latest, an offloaded ring reads what the kernel has received for its sockets; 0 is " +
-			"not accepted",
+		Old:    []string{"VMA_RX_POLL_OS_RATIO", "VMA_RX_SKIP_OS"},
+		Effect: "after about how many Polls with frames an offloaded ring looks at what the kernel has received for its sockets; 0 is not accepted",
 		access: integer(func(s *Settings) *int { return &s.ShadowRatio }, 1, 1_000_000)}.on(RingOffload),
 	{Name: "VMA_CQ_POLL_BATCH_MAX", Title: "CQ Poll Batch (max)", Field: "PollBatch", VMA: "16", State: Works,
 		Effect: "the most completions that a reactor takes with one Poll; 0: 256. Config.Batch comes before it",
 		access: integer(func(s *Settings) *int { return &s.PollBatch }, 0, 1<<16)},
 	Parameter{Name: "VMA_RX_POLL_YIELD", Title: "Rx Poll Yield", Field: "PollYield", State: Partly,
-		Effect: "after how many empty turns a spinning reactor lets other goroutines run, on epoll rings and not bound to a processor; 0: 1024. " +
-			"A reactor whose Rest is Adaptive does so in the first empty turn too",
+		Effect: "after how many empty turns in a row, at the latest, a spinning reactor on an epoll ring lets other goroutines run, unless " +
+			"SX_LOOP_CPUS or Config.Pin binds it; 0: 1024",
 		access: integer(func(s *Settings) *int { return &s.PollYield }, 0, 1<<30)}.on(RingEpoll).as("0"),
 	{Name: "SX_LOOP_CPUS", Title: "Processors of reactors", Field: "LoopCPUs", State: Works,
-		Effect: "binds the threads of an engine's reactors to processors, the n-th to the n-th of the list, and round again: 0,4,8-10; a " +
-			"reactor whose processor does not exist or is not allowed does not run, which is an error. Config.Pin and Config.Unpinned come before it",
+		Effect: "binds the threads of an engine's reactors to processors, the n-th to the n-th of the list, and round again: 0,4,8-10. A reactor " +
+			"whose processor does not exist or is not allowed fails. Config.Pin and Config.Unpinned come before it",
 		access: access{"processors, separated by commas, or ranges", getCPUs, setCPUs, func(s *Settings) bool { return checkCPUs(s.LoopCPUs) }}},
 	inert("VMA_SELECT_SKIP_OS", "Select Skip OS", "4", count, NotApplicable,
 		"a reactor looks at external descriptors by VMA_SELECT_POLL_OS_RATIO also while packets come"),
 	inert("VMA_RX_POLL_INIT", "Rx Poll Init Loops", "0", within(-1, 100_000_000), NotApplicable,
 		"reactors poll rings, whatever sockets are on them"),
 	Parameter{Name: "VMA_RX_POLL_ON_TX_TCP", Title: "Polling Rx on Tx TCP", Field: "OwnTCP.PollOnSend", State: Works,
-		Effect: "1 has each send on a connection of our own TCP take what has come before, 64 frames of a queue at the most; 0 only one " +
-			"that comes some tens of microseconds after the ring last read its clock (on processors without a counter: each). In the turn of the " +
-			"offloaded ring, as from a ReceiveCallback for the packets that it takes, no send does",
+		Effect: "1 has sends on connections of our own TCP, outside of Poll, take frames that have come before; with 0 only some do",
 		access: toggle(func(s *Settings) *bool { return &s.OwnTCP.PollOnSend }, false)}.on(RingOffload).unless(noOwnTCP).as("0"),
 	inert("VMA_RX_CQ_DRAIN_RATE_NSEC", "Rx CQ Drain Rate", "0", count, NotApplicable,
-		"it is of VMA's receive calls, which look at the card; here Poll does"),
+		"a receive call empties no ring: Poll does"),
 	inert("VMA_PROGRESS_ENGINE_INTERVAL", "CQ Drain Interval (msec)", "0", count, NotApplicable, noDrain).
 		vma("10, with VMA_SOCKETXTREME always 0"),
 	inert("VMA_PROGRESS_ENGINE_WCE_MAX", "CQ Drain WCE (max)", "10000", count, NotApplicable, noDrain).old("VMA_CQ_DRAIN_WCE_MAX").as("0"),
@@ -199,9 +177,9 @@ var pollParameters = []Parameter{
 
 var socketParameters = []Parameter{
 	{Name: "VMA_TCP_NODELAY", Title: "TCP nodelay", Field: "NoDelay", State: Works,
-		Effect: "1 turns Nagle's algorithm off on TCP sockets that pollers open and on those that such listeners accept; adopted ones keep " +
-			"what they have; NoDelay of a configuration and SetNoDelay have the last word. reactor/netconn turns it off by " +
-			"itself; so does reactor/gnet, but for the connections of a server with the option TCPDelay",
+		Effect: "1 turns Nagle's algorithm off on TCP sockets that pollers open, and on connections that these accept; adopted sockets keep what " +
+			"they have. NoDelay of a configuration and SetNoDelay come before it. So do reactor/netconn and servers of reactor/gnet, which turn " +
+			"it off unless they are told otherwise",
 		access: toggle(func(s *Settings) *bool { return &s.NoDelay }, false)},
 	{Name: "VMA_TCP_CC_ALGO", Title: "TCP CC Algorithm", Field: "Congestion", VMA: "0", State: Partly,
 		Effect: "congestion control of TCP sockets that pollers open and of those that such listeners accept; adopted ones keep what they " +
