@@ -30,9 +30,9 @@ var ringParameters = []Parameter{
 		access: access{"auto, native or generic", getXDPMode, setXDPMode,
 			func(s *Settings) bool { _, err := ParseXDPMode(string(s.Offload.Mode)); return err == nil }}}.on(RingOffload),
 	Parameter{Name: "SX_OFFLOAD_TIME", Title: "Offloaded arrival times", Field: "Offload.Time", State: Works,
-		Effect: "what stamps the datagrams that an offloaded ring receives, for sockets with Timestamps: poll the ring, xdp the XDP program, " +
-			"hardware the network card (docs/timestamps.md#offloaded-rings). PollerConfig.OffloadTime, VMA_HW_TS_CONVERSION other than 0, and " +
-			"HardwareTimestamps of the socket that opens an interface come before it",
+		Effect: "what stamps the datagrams that come by the links of an offloaded ring, for sockets with Timestamps: poll the ring, xdp the XDP " +
+			"program, hardware the network card where it can (docs/timestamps.md#offloaded-rings). PollerConfig.OffloadTime, VMA_HW_TS_CONVERSION " +
+			"other than 0, and HardwareTimestamps of the socket that opens an interface come before it",
 		access: access{"poll, xdp or hardware", getTimeSource, setTimeSource,
 			func(s *Settings) bool { _, err := ParseTimeSource(string(s.Offload.Time)); return err == nil }}}.on(RingOffload).unless(cardTimeAsks),
 	Parameter{Name: "SX_OFFLOAD_BUSY_POLL", Title: "Busy polling of offloaded queues", Field: "Offload.BusyPoll", State: Works,
@@ -143,8 +143,8 @@ var pollParameters = []Parameter{
 	Parameter{Name: "VMA_SELECT_POLL_OS_FORCE", Title: "Select Poll OS Force", Field: "OSRatio", State: Works,
 		Effect: "1 sets VMA_SELECT_POLL_OS_RATIO to 1, unless that is given itself", access: force}.unless(ratioSaid).as("0"),
 	{Name: "VMA_SELECT_POLL_OS_RATIO", Title: "Select Poll OS Ratio", Field: "OSRatio", State: Works,
-		Effect: "every how many turns a reactor looks at external descriptors (Loop.Watch); it also looks after a sleep. 0: after a sleep, and a " +
-			"reactor that does not sleep refuses Watch",
+		Effect: "every how many turns a reactor looks at external descriptors (Loop.Watch); it also looks after a sleep. 0: at first and after a " +
+			"sleep, and a reactor that does not sleep refuses Watch",
 		access: integer(func(s *Settings) *int { return &s.OSRatio }, 0, 1_000_000)},
 	Parameter{Name: "VMA_RX_UDP_POLL_OS_RATIO", Title: "Rx UDP Poll OS Ratio", Field: "ShadowRatio", State: Partly,
 		Old:    []string{"VMA_RX_POLL_OS_RATIO", "VMA_RX_SKIP_OS"},
@@ -178,8 +178,8 @@ var pollParameters = []Parameter{
 var socketParameters = []Parameter{
 	{Name: "VMA_TCP_NODELAY", Title: "TCP nodelay", Field: "NoDelay", State: Works,
 		Effect: "1 turns Nagle's algorithm off on TCP sockets that pollers open, and on connections that these accept; adopted sockets keep what " +
-			"they have. NoDelay of a configuration and SetNoDelay come before it. So do reactor/netconn and servers of reactor/gnet, which turn " +
-			"it off unless they are told otherwise",
+			"they have. NoDelay of a configuration and SetNoDelay come before it. So do reactor/netconn and servers of reactor/gnet, which turn it " +
+			"off unless they are told otherwise",
 		access: toggle(func(s *Settings) *bool { return &s.NoDelay }, false)},
 	{Name: "VMA_TCP_CC_ALGO", Title: "TCP CC Algorithm", Field: "Congestion", VMA: "0", State: Partly,
 		Effect: "congestion control of TCP sockets that pollers open and of those that such listeners accept; adopted ones keep what they " +
