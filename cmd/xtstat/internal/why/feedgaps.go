@@ -51,9 +51,9 @@ func lastGapOf(found []Finding, feed string) int {
 	return -1
 }
 
-// placeFeedGaps says of each gap in a feed where its messages were lost: upstream, if nothing on this host explains it and none of its counters
-// is missing. Beside a loss of this host it is not known whether that is the cause. Findings of samples, whose times are seconds, get the time of
-// the gaps that follow from them.
+// placeFeedGaps says of each gap in a feed where its messages were lost: upstream, if nothing on this host explains it and none of its
+// counters is missing. Beside a loss of this host it is not known whether that is the cause. Findings of samples, whose times are seconds, get
+// the time of the gaps that follow from them.
 func placeFeedGaps(e *Evidence, found []Finding) {
 	for i := range found {
 		f := &found[i]
