@@ -182,52 +182,46 @@ var socketParameters = []Parameter{
 			"off unless they are told otherwise",
 		access: toggle(func(s *Settings) *bool { return &s.NoDelay }, false)},
 	{Name: "VMA_TCP_CC_ALGO", Title: "TCP CC Algorithm", Field: "Congestion", VMA: "0", State: Partly,
-		Effect: "congestion control of TCP sockets that pollers open and of those that such listeners accept; adopted ones keep what they " +
-			"have: 0 reno, 1 cubic, 2 none, or a name that the kernel knows; empty: the kernel's default. One that the kernel refuses, as it does " +
-			"none, is a warning when an engine is made, and a case for VMA_EXCEPTION_HANDLING at each socket that a poller opens, also where our " +
-			"own TCP carries it. Our own TCP has reno, cubic and none, and takes cubic for every other value",
+		Effect: "the congestion control of TCP sockets that pollers open and of connections that these accept: 0 reno, 1 cubic, 2 none, or the " +
+			"kernel's name of one; empty: the kernel's default. Our own TCP has reno, cubic and none, and takes cubic for other values. One that the " +
+			"kernel refuses, as it does none, is a warning, and at each socket that a poller opens a case for VMA_EXCEPTION_HANDLING",
 		access: text(func(s *Settings) *string { return &s.Congestion }, "0, 1, 2 or the name of an algorithm", parseCongestion)},
 	{Name: "VMA_MSS", Title: "MSS", Field: "MSS", State: Works,
-		Effect: "the largest TCP segment that is announced and sent, its options counted with the payload, on sockets that pollers open and " +
-			"on those that such listeners accept; adopted ones keep what they have; 0: by VMA_MTU, or without that by the interface and the route (mtu, advmss)",
+		Effect: "the largest MSS that TCP sockets which pollers open, and connections that these accept, announce, and the most bytes of payload and " +
+			"TCP options in a segment that they send; 0: by VMA_MTU, without that by interface and route",
 		access: zeroOr(func(s *Settings) *int { return &s.MSS }, leastMSS, mostMSS)},
 	Parameter{Name: "VMA_MTU", Title: "MTU", Field: "MTU", State: Partly,
-		Effect: "the longest IP packet that an offloaded ring sends where interface and route do not allow less: longer datagrams leave in " +
-			"fragments, each of which takes a buffer (EMSGSIZE where the poller has too few). Datagrams that the kernel sends follow interface " +
-			"and route. TCP sockets have a VMA_MSS of 40 less, with IPv6 60, where that is not set; segments of our own TCP are within both. " +
-			"0: by interface and route",
+		Effect: "the longest IP packet that an offloaded ring sends by an interface: longer datagrams leave in fragments, or fail with EMSGSIZE where " +
+			"the pool has too few buffers for these. Datagrams that the kernel sends follow interface and route. Where VMA_MSS is 0 it is 40 less " +
+			"than this, with IPv6 60. 0: by interface and route",
 		access: zeroOr(func(s *Settings) *int { return &s.MTU }, leastMTU, mostMTU)}.unless(onlyDatagrams).as("0"),
 	{Name: "VMA_TX_MC_LOOPBACK", Title: "Tx MC Loopback", Field: "NoMulticastLoop", State: Works,
-		Effect: "whether members on this host get the multicast of a UDP socket that is not adopted; UDPConfig.MulticastLoop and " +
-			"SetMulticastLoop have the last word. What is sent on the loopback interface they get in any case",
+		Effect: "whether what UDP sockets that pollers open send to a group reaches members on this host too; UDPConfig.MulticastLoop and " +
+			"SetMulticastLoop come before it. What leaves by the loopback interface reaches them in either case",
 		access: toggle(func(s *Settings) *bool { return &s.NoMulticastLoop }, true)},
 	inert("VMA_WAIT_AFTER_JOIN_MSEC", "Delay after join (msec)", "0", within(0, 60_000), HardwareOnly,
 		"InfiniBand: a delay of the first datagram to a group"),
 	Parameter{Name: "VMA_TX_NONBLOCKED_EAGAINS", Title: "Tx non-blocked eagains", Field: "ReportDrops", State: Works,
-		Effect: "1 makes a datagram that the kernel's queueing discipline refuses (tried with tbf) a send without room: ErrWouldBlock, then " +
-			"OUT, and SocketStats.ShortSends counts it; a packet of SendPacket ends with SENT and ENOBUFS, and one of Send that pacing had " +
-			"queued is lost, with ERR and ENOBUFS: SocketStats.SendErrors counts both. A connected socket is also told errors of the network that " +
-			"pass, such as EHOSTUNREACH of a host that does not answer. 0: the send is reported as good, and such errors are not told. An offloaded " +
-			"socket is as with 0, also in what the kernel sends for it; its full queue is ErrWouldBlock with either",
+		Effect: "1 reports datagrams of UDP sockets on kernel rings that the kernel's queueing discipline drops: by ErrWouldBlock and then OUT, for " +
+			"SendPacket by SENT with ENOBUFS, for a Send that pacing has queued by ERR with ENOBUFS. A connected socket is also told errors of the " +
+			"network that pass. 0: such a send is reported as good",
 		access: toggle(func(s *Settings) *bool { return &s.ReportDrops }, false)}.on(RingUring, RingEpoll).as("0"),
 	inert("VMA_ALLOW_PRIVILEGED_SOCK_OPT", "Allow privileged sock opt", "1", yesOrNo, NotApplicable,
 		"the permissions of socket options are the kernel's").as("0").also("VMA_ALLOW_PRIVILEGED_SOCKET_OPT"),
 	inert("VMA_AVOID_SYS_CALLS_ON_TCP_FD", "Avoid sys-calls on tcp fd", "0", yesOrNo, NotApplicable, "no library call is intercepted"),
 	inert("VMA_CLOSE_ON_DUP2", "close on dup2()", "1", yesOrNo, NotApplicable, "no library call is intercepted").as("0"),
-	inert("VMA_DEFERRED_CLOSE", "Deferred close", "0", yesOrNo, NotApplicable, "a socket's descriptor is closed before CLOSED comes, but for a connection that our own TCP opened: that one is closed a minute after its end"),
+	inert("VMA_DEFERRED_CLOSE", "Deferred close", "0", yesOrNo, NotApplicable, "no library call is intercepted"),
 	inert("VMA_TRIGGER_DUMMY_SEND_GETSOCKNAME", "Trig dummy send getsockname()", "0", yesOrNo, NotApplicable,
 		"no library call is intercepted"),
 }
 
 var stackParameters = []Parameter{
-	inert("VMA_RX_SW_CSUM", "Rx SW CSUM", "1", yesOrNo, Better,
-		"an offloaded ring checks the checksums of UDP and of our own TCP in software, as SX_CHECKSUM says; the kernel checks those of what it "+
-			"delivers"),
+	inert("VMA_RX_SW_CSUM", "Rx SW CSUM", "1", yesOrNo, Partly,
+		"an offloaded ring checks received checksums in software, as SX_CHECKSUM says; 0 changes nothing"),
 	Parameter{Name: "VMA_UDP_3T_RULES", Title: "UDP 3T rules", Field: "Offload.ThreeTuple", VMA: "1", State: Works,
-		Effect: "which datagrams to the address and port of a connected socket an offloaded ring takes from an interface: 1 all, and it " +
-			"drops those that are for none of the engine's sockets (udp.foreign_peer); 0 its peer's, and the kernel gets the others. Of a group to " +
-			"which the socket is bound both take all that the membership is for; fragments are the kernel's with both, and so is a port that " +
-			"sockets of others have too (udp.port_shared)",
+		Effect: "what an offloaded ring takes of the datagrams to the local address and port of a connected UDP socket: 0 those of its peer, and the " +
+			"kernel gets the others; 1 those of other senders too, and drops them (udp.foreign_peer) where they are for no other socket of the " +
+			"engine. For a socket that is bound to a group both are the same",
 		access: toggle(func(s *Settings) *bool { return &s.Offload.ThreeTuple }, false)}.on(RingOffload).as("0"),
 	inert("VMA_ETH_MC_L2_ONLY_RULES", "ETH MC L2 only rules", "0", yesOrNo, NotApplicable,
 		"the XDP program steers by addresses and ports"),
@@ -240,73 +234,63 @@ var stackParameters = []Parameter{
 	inert("VMA_NETLINK_TIMER", "Netlink timer (msec)", "10000", count, NotApplicable,
 		"changes of interfaces, addresses, routes and neighbours are taken from netlink's events"),
 	{Name: "VMA_HW_TS_CONVERSION", Title: "HW TS Conversion", Field: "CardTime", VMA: "3", State: HardwareOnly,
-		Effect: "what is made of the stamps of network cards, of what sockets with Timestamps receive, and of what they send with TxTimestamps: 0 asks for none, 1 as the card counts, 2 " +
-			"best possible, 3 on the system's clock, 4 by a clock that PTP keeps. For offloaded rings a value other than 0 is " +
-			"SX_OFFLOAD_TIME=hardware too, beside PollerConfig.OffloadTime only where the socket that opens an interface has Timestamps. Without a card that stamps the kernel's stamps stay; on an offloaded ring docs/timestamps.md says which. For what " +
-			"its socket gets, HardwareTimestamps of a configuration comes before it",
+		Effect: "what is made of the stamps of network cards, for sockets with Timestamps (docs/timestamps.md): 0 cards are not asked, 1 as the card " +
+			"counts, 2 best possible, 3 on the system's clock, 4 by a clock that PTP keeps. HardwareTimestamps of a configuration comes before it",
 		access: integer(func(s *Settings) *int { return &s.CardTime }, 0, 4)},
 	inert("VMA_IPOIB", "IPOIB support", "1", yesOrNo, HardwareOnly, "InfiniBand").as("0"),
 }
 
 var ruleParameters = []Parameter{
 	{Name: "VMA_CONFIG_FILE", Title: "Conf File", Field: "RulesFile", State: Works,
-		Effect: "the rules file; the first %d in its name is the process id. Where none is named and the default does not exist, the rules " +
-			"that come with the library hold (use os udp_connect *:53). A named file that does not exist, or a file with a mistake, is a " +
-			"warning, and the same rules hold; with VMA_EXCEPTION_HANDLING=-2 it is an error of New",
+		Effect: "the name of the rules file, which says which sockets are offloaded (Rules, below); the first %d in it is the process id",
 		access: text(func(s *Settings) *string { return &s.RulesFile }, "the path of a file", anything)},
 	{Name: "VMA_APPLICATION_ID", Title: "Application ID", Field: "ApplicationID", State: Works,
-		Effect: "chooses among the groups of the rules file",
+		Effect: "the id that, with the name of the program, chooses the group of rules in the rules file",
 		access: text(func(s *Settings) *string { return &s.ApplicationID }, "a text without blanks", parseID)},
 	{Name: "VMA_EXCEPTION_HANDLING", Title: "Exception handling mode", Field: "ExceptionHandling", State: Works,
-		Effect: "when a socket gets its ring and a rule for it (use vma, xlio or sx) cannot be followed, unless VMA_OFFLOADED_SOCKETS or code " +
-			"leaves it to the kernel; when the kernel refuses a new socket VMA_TCP_NODELAY, VMA_TCP_CC_ALGO, VMA_MSS, VMA_MTU or " +
-			"VMA_TX_MC_LOOPBACK; and when an engine cannot have what SX_CAPTURE, SX_RECORD or VMA_STATS_FILE names, which it also warns of: " +
-			"-2, -1 and 0 log it for debugging and go on, 1 logs an error and goes on, 2 logs an error and fails the call, 3 logs an error and " +
-			"panics: a reactor deals with that by its OnPanic, and calls of netconn return an error. Where the kernel carries a socket of an " +
-			"offloaded ring, calls that make sockets look at a rule, as they return; Bind, JoinGroup and what changes later do not. -2 also makes a rules file that is named and does not exist, or has a mistake, an error of New",
+		Effect: "what happens where something cannot be had: a rule for an offloaded socket (Rules, below); what VMA_TCP_NODELAY, VMA_TCP_CC_ALGO, " +
+			"VMA_MSS, VMA_MTU or VMA_TX_MC_LOOPBACK ask of the kernel for a new socket; what SX_CAPTURE, SX_RECORD or VMA_STATS_FILE name for a new " +
+			"engine. -2, -1 and 0 log it for debugging and go on, 1 logs an error and goes on, 2 fails the call, 3 panics (a reactor deals with that " +
+			"by its OnPanic, calls of netconn return an error). -2 also makes a rules file that cannot be used an error of New",
 		access: integer(func(s *Settings) *int { return &s.ExceptionHandling }, -2, 3)},
 }
 
 var logParameters = []Parameter{
 	Parameter{Name: "VMA_TRACELEVEL", Title: "Log Level", Field: "LogLevel", VMA: "info", State: Partly,
-		Effect: "the least level of the library's own log, which has nothing below debug: fine, finer and all print what debug prints. From " +
-			"info on an engine prints the settings that are changed when it is made, from details on all of them, in a logger given by code " +
-			"too, which decides the rest itself. Empty: no settings are printed, and what else is logged goes to slog.Default, or with " +
-			"VMA_LOG_FILE or VMA_LOG_DETAILS to a log as at info",
+		Effect: "the least level of the library's own log; the library logs nothing below debug. From info on an engine prints the settings that are " +
+			"changed, from details on all. Empty: it prints none, and the log is slog.Default, or with VMA_LOG_FILE or VMA_LOG_DETAILS one of level " +
+			"info. Beside Settings.Logger it decides only which settings are printed",
 		access: text(func(s *Settings) *LogLevel { return &s.LogLevel },
 			"none, panic, error, warn, info, details, debug, fine, finer, all, or 0 to 6", parseLogSetting)}.as(""),
 	Parameter{Name: "VMA_LOG_DETAILS", Title: "Log Details", Field: "LogDetails", State: Works,
-		Effect: "what each line of the library's own log begins with: 1 thread, 2 process too, 3 milliseconds since the log was opened too",
+		Effect: "what each line of the library's own log begins with: 1 thread, 2 process too, 3 milliseconds since the log was opened too. " +
+			"Settings.Logger comes before it",
 		access: integer(func(s *Settings) *int { return &s.LogDetails }, 0, 3)}.as("0"),
 	Parameter{Name: "VMA_LOG_FILE", Title: "Log File", Field: "LogFile", State: Works,
-		Effect: "the file that an engine, its loops and netconn networks log to, appended to; the first %d in its name is the process id. One that " +
-			"cannot be opened is an error of New. Settings.Logger comes before it, and for one loop or network its Config.Logger; the loops of " +
-			"reactor/gnet log to gnet's logger",
+		Effect: "the file to which the log of an engine, its reactors and netconn networks is appended; the first %d in its name is the process id. " +
+			"One that cannot be opened is an error of New. Settings.Logger comes before it, and for one reactor or network its Config.Logger; " +
+			"reactor/gnet logs to gnet's logger",
 		access: text(func(s *Settings) *string { return &s.LogFile }, "the path of a file", anything)}.as(""),
 	inert("VMA_LOG_COLORS", "Log Colors", "1", yesOrNo, NotApplicable, "lines are not coloured").as("0"),
 	Parameter{Name: "VMA_STATS_FILE", Title: "Stats File", Field: "StatsFile", State: Works,
-		Effect: "the text file to which what a socket that had a ring has counted is appended when it is closed, as view 3 of xtstat prints it. It is " +
-			"emptied when an engine with it is made and no other one of the process has it, by whichever name. One that cannot be opened, or is no plain file, is a " +
-			"warning and a case for VMA_EXCEPTION_HANDLING. The first %d in its name is the process id",
+		Effect: "a text file to which what a socket that had a ring has counted is appended when it is closed; the first %d in its name is the " +
+			"process id. An engine empties it when it is made, unless another engine of the process has it. One that cannot be opened, or is no plain " +
+			"file, is a warning and a case for VMA_EXCEPTION_HANDLING",
 		access: text(func(s *Settings) *string { return &s.StatsFile }, "the path of a file", anything)}.as(""),
 	Parameter{Name: "VMA_STATS_SHMEM_DIR", Title: "Stats shared memory directory", Field: "StatsDirectory", VMA: "/tmp/", State: Works,
-		Effect: "the directory of the files that xtstat reads, one for each process at a time, or more if its engines differ in this, VMA_STATS_FD_NUM or " +
-			"SX_STATS_GROUP, and a new one for an engine that is made after the last was closed. xtstat itself does not read this " +
-			"setting: -k names the directory. It is made if its parent is there; one that cannot be used is a warning, and nothing is published. auto is " +
-			"/run/socketxtreme for root, else socketxtreme in $XDG_RUNTIME_DIR, or without that socketxtreme-UID in $TMPDIR or /tmp. Empty: " +
-			"nothing is published",
+		Effect: "the directory of the process's statistics, which xtstat reads; -k tells it of another one than auto (docs/monitoring.md). It is made " +
+			"if its parent is there; one that cannot be used is a warning, and nothing is published. auto: /run/socketxtreme for root, else " +
+			"socketxtreme in $XDG_RUNTIME_DIR, or without that socketxtreme-UID in $TMPDIR or /tmp. Empty: nothing is published",
 		access: text(func(s *Settings) *string { return &s.StatsDirectory }, "auto, the path of a directory, or nothing", anything)},
 	Parameter{Name: "VMA_STATS_FD_NUM", Title: "Stats FD Num (max)", Field: "StatsSockets", State: Works,
-		Effect: "how many sockets have room at a time in a file in VMA_STATS_SHMEM_DIR, which counts those that found none",
+		Effect: "how many sockets have room at a time in a file in VMA_STATS_SHMEM_DIR",
 		access: integer(func(s *Settings) *int { return &s.StatsSockets }, 0, 1024)}.unless(notPublished),
 	Parameter{Name: "SX_STATS_GROUP", Title: "Stats readers", Field: "StatsGroup", State: Works,
-		Effect: "a group, by name or number, whose members may read the files in VMA_STATS_SHMEM_DIR, which is given to the group; to change anything, and for what the process is asked for (xtstat " +
-			"capture; settings, goroutines and frames of a report), takes the process's user, or root. A name that does not exist, a group that an ordinary user is not in, and a directory that is open to another group only are " +
-			"warnings, and nothing is published. Where auto is in $XDG_RUNTIME_DIR, which systemd closes to all others, a directory has to be named",
+		Effect: "a group, by name or number, whose members may read the statistics in VMA_STATS_SHMEM_DIR. Where they cannot be given to it that is a " +
+			"warning, and nothing is published. auto in $XDG_RUNTIME_DIR is closed to other users: name a directory then",
 		access: text(func(s *Settings) *string { return &s.StatsGroup }, "a group", anything)}.unless(notPublished).as(""),
 	Parameter{Name: "VMA_CPU_USAGE_STATS", Title: "Polling CPU idle usage", Field: "CPUUsage", State: Works,
-		Effect: "1 measures how long pollers sleep, in Wait and from Arm to the next Poll, with three more reads of the clock for each sleep: xtstat " +
-			"shows the share of time that they do not sleep",
+		Effect: "1 measures how long pollers sleep, in Wait and from Arm to the next Poll: xtstat shows the share of time that they do not sleep",
 		access: toggle(func(s *Settings) *bool { return &s.CPUUsage }, false)}.unless(notPublished).as("0"),
 }
 
