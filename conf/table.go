@@ -250,8 +250,9 @@ var ruleParameters = []Parameter{
 	{Name: "VMA_EXCEPTION_HANDLING", Title: "Exception handling mode", Field: "ExceptionHandling", State: Works,
 		Effect: "what happens where something cannot be had: a rule for an offloaded socket (Rules, below); what VMA_TCP_NODELAY, VMA_TCP_CC_ALGO, " +
 			"VMA_MSS, VMA_MTU or VMA_TX_MC_LOOPBACK ask of the kernel for a new socket; what SX_CAPTURE, SX_RECORD or VMA_STATS_FILE name for a new " +
-			"engine. -2, -1 and 0 log it for debugging and go on, 1 logs an error and goes on, 2 fails the call, 3 panics (a reactor deals with that " +
-			"by its OnPanic, calls of netconn return an error). -2 also makes a rules file that cannot be used an error of New",
+			"engine, which is a warning too. -2, -1 and 0 log it for debugging and go on, 1 logs an error and goes on, 2 fails the call, 3 panics (a " +
+			"reactor deals with that by its OnPanic, calls of netconn return an error). -2 also makes a rules file that cannot be used an error of " +
+			"New",
 		access: integer(func(s *Settings) *int { return &s.ExceptionHandling }, -2, 3)},
 }
 
