@@ -80,7 +80,7 @@ type Settings struct {
 	// Congestion is the congestion control of TCP sockets by the kernel's name, or NoCongestionControl; empty is the kernel's default
 	// (VMA_TCP_CC_ALGO).
 	Congestion string
-	// MSS is the largest TCP segment, without options, 88 to 32767; MTU, 148 to 32807, is the longest IP packet that an
+	// MSS is the most payload and options of a TCP segment, 88 to 32767; MTU, 148 to 32807, is the longest IP packet that an
 	// offloaded ring sends, and keeps segments below it where MSS is 0. 0 is by the interface (VMA_MSS, VMA_MTU).
 	MSS, MTU int
 	// NoMulticastLoop keeps what sockets send to groups from members on this host (VMA_TX_MC_LOOPBACK=0).

@@ -219,9 +219,9 @@ var stackParameters = []Parameter{
 	inert("VMA_RX_SW_CSUM", "Rx SW CSUM", "1", yesOrNo, Partly,
 		"an offloaded ring checks received checksums in software, as SX_CHECKSUM says; 0 changes nothing"),
 	Parameter{Name: "VMA_UDP_3T_RULES", Title: "UDP 3T rules", Field: "Offload.ThreeTuple", VMA: "1", State: Works,
-		Effect: "what an offloaded ring takes of the datagrams to the local address and port of a connected UDP socket: 0 those of its peer, and the " +
-			"kernel gets the others; 1 those of other senders too, and drops them (udp.foreign_peer) where they are for no other socket of the " +
-			"engine. For a socket that is bound to a group both are the same",
+		Effect: "which senders' datagrams to the local address and port of a connected UDP socket an offloaded ring takes: 0 its peer's, and the " +
+			"kernel gets the others; 1 any sender's, and it drops those (udp.foreign_peer) that are for no other socket of the engine. For a socket " +
+			"that is bound to a group both are the same",
 		access: toggle(func(s *Settings) *bool { return &s.Offload.ThreeTuple }, false)}.on(RingOffload).as("0"),
 	inert("VMA_ETH_MC_L2_ONLY_RULES", "ETH MC L2 only rules", "0", yesOrNo, NotApplicable,
 		"the XDP program steers by addresses and ports"),

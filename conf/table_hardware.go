@@ -30,8 +30,8 @@ var tcpParameters = []Parameter{
 		"our own TCP joins no segments; the kernel does by ethtool -K gro, but not on an interface whose program runs behind the driver "+
 			"(docs/offload.md)"),
 	Parameter{Name: "VMA_TCP_3T_RULES", Title: "TCP 3T rules", Field: "OwnTCP.ConnectionThreeTuple", State: Works,
-		Effect: "what the steering program takes for a connection that our own TCP opens: 0 what its peer sends; 1 what others send to its local " +
-			"address and port too, but for connections that the kernel has there already: our own TCP answers it with a reset",
+		Effect: "what the steering program takes for a connection that our own TCP opens: 0 what its peer sends; 1 also what others send to its local " +
+			"address and port, but for connections that the kernel has there already. Our own TCP answers that with a reset",
 		access: toggle(func(s *Settings) *bool { return &s.OwnTCP.ConnectionThreeTuple }, false)}.on(RingOffload).unless(noOwnTCP).as("0"),
 	inert("VMA_TCP_TIMER_RESOLUTION_MSEC", "TCP Timer Resolution (msec)", "100", count, NotApplicable,
 		"the resolution of the timers of our own TCP is fixed, and they run inside Poll"),
@@ -107,8 +107,8 @@ var xlioParameters = []Parameter{
 	inert("XLIO_TCP_2T_RULES", "TCP 2T rules", "0", yesOrNo, NotApplicable,
 		"it is of rules of a card; here a rule is an entry of a map in memory"),
 	Parameter{Name: "XLIO_TCP_SEND_BUFFER_SIZE", Title: "TCP send buffer size", Field: "OwnTCP.SendBuffer", VMA: "1048576", State: Works,
-		Effect: "the most bytes of a connection of our own TCP that are queued or not acknowledged; SocketConfig.SendBuffer and SetSendBuffer come " +
-			"before it",
+		Effect: "how many bytes may be queued or not acknowledged on a connection of our own TCP before Send takes no more; packets of SendPacket are " +
+			"bounded by SendQueue alone. SocketConfig.SendBuffer and SetSendBuffer come before it",
 		access: bytesUpTo(func(s *Settings) *int { return &s.OwnTCP.SendBuffer }, 1<<30)}.on(RingOffload).unless(noOwnTCP).as("262144"),
 	inert("VMA_TX_BUF_SIZE", "Tx Mem Buf size", "0", size(256<<10), NotApplicable, "buffers are of 2 KiB and of 64 KiB").
 		also("XLIO_TX_BUFFER_SIZE"),
