@@ -67,7 +67,7 @@ func (e *Engine) publish() *publication {
 		p = &publication{key: key, file: file, rings: map[*ring.Ring]*monitor{}, ended: make(chan struct{})}
 		p.control, err = file.Serve(map[string]stats.Handler{"dump": p.dump, "log": p.setLog, "capture": p.capture, "settings": p.writeSettings,
 			"goroutines": p.writeGoroutines}, func(err error) {
-			e.log.Warn("a request at the control socket of the statistics was refused", "error", err)
+			p.warn("a request at the control socket of the statistics was refused", "error", err)
 		})
 		if err != nil {
 			e.log.Warn("the statistics have no control socket: xtstat cannot zero, dump and set the log level", "error", err)
@@ -84,6 +84,27 @@ func (e *Engine) publish() *publication {
 	p.engines = append(p.engines, e)
 	p.mu.Unlock()
 	return p
+}
+
+// warn writes a warning of what all engines share into the log of one that is open: the oldest. An engine leaves the list before it closes its
+// log: if it has left meanwhile, the line may be lost, and the next one gets it.
+func (p *publication) warn(message string, args ...any) {
+	oldest := func() (e *Engine) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if len(p.engines) > 0 {
+			e = p.engines[0]
+		}
+		return e
+	}
+	for e := oldest(); e != nil; { // without the lock, because a log may be a pipe that is read slowly
+		e.log.Warn(message, args...)
+		next := oldest()
+		if next == e {
+			return
+		}
+		e = next
+	}
 }
 
 // openHost opens what the kernel counts, in the network namespace of the calling thread: that of the first engine that publishes.
