@@ -494,8 +494,8 @@ func TestPrinted(t *testing.T) {
 }
 
 func TestAnnouncedByLevel(t *testing.T) {
-	for level, want := range map[string]int{"": 0, "none": 0, "warn": 0, "info": 3, "details": len(Parameters()) + 2,
-		"finer": len(Parameters()) + 2} {
+	for level, want := range map[string]int{"": 0, "none": 0, "warn": 0, "info": 5, "details": len(Parameters()) + 4,
+		"finer": len(Parameters()) + 4} {
 		path := filepath.Join(t.TempDir(), "log")
 		s := fromEnvironment(env(map[string]string{"VMA_TRACELEVEL": level, "VMA_LOG_FILE": path}))
 		l, err := s.OpenLog()

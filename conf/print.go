@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -72,12 +73,13 @@ func (s *Settings) Lines(all bool) []string {
 	return append(list, rule)
 }
 
-// Announce logs the settings as VMA does when it starts: with VMA_TRACELEVEL info the changed ones, from details on all, below info nothing.
+// Announce logs the version, the command line and the settings as VMA does when it starts: with VMA_TRACELEVEL info the changed settings, from
+// details on all, below info nothing.
 func (s *Settings) Announce(l *slog.Logger) {
 	if !s.LogLevel.Includes(LogInfo) {
 		return
 	}
-	for _, line := range s.Lines(s.LogLevel.Includes(LogDetails)) {
+	for _, line := range slices.Insert(s.Lines(s.LogLevel.Includes(LogDetails)), 1, banner()...) {
 		l.Info(line)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/socketxtreme/socketxtreme/internal/sys"
+	"github.com/socketxtreme/socketxtreme/internal/version"
 )
 
 // Config is what a file is made with.
@@ -76,7 +76,7 @@ func create(c Config) (*File, error) {
 	var words int
 	f.desc, words = describe(c.Sockets)
 	now := time.Now().UnixNano()
-	f.desc.Program, f.desc.Command, f.desc.Version = filepath.Base(os.Args[0]), os.Args, moduleVersion()
+	f.desc.Program, f.desc.Command, f.desc.Version = filepath.Base(os.Args[0]), os.Args, version.OfModule()
 	f.path = filepath.Join(c.Directory, fileName(os.Getpid(), now))
 	if c.Control {
 		f.desc.Control = filepath.Base(f.path) + controlSuffix
@@ -313,21 +313,3 @@ func (b *Block) EndLook() { b.lookDone.Store(b.lookBegan.Load()) }
 
 // SetCount says how many counters a block with names has, those without room included.
 func (b *Block) SetCount(n int) { atomic.StoreUint64(&b.words[blockCount], uint64(n)) }
-
-// moduleVersion is the version of the module that publishes.
-func moduleVersion() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return ""
-	}
-	const module = "github.com/socketxtreme/socketxtreme"
-	if info.Main.Path == module {
-		return info.Main.Version
-	}
-	for _, d := range info.Deps {
-		if d.Path == module {
-			return d.Version
-		}
-	}
-	return ""
-}
