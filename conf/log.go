@@ -76,18 +76,21 @@ func (l LogLevel) Includes(other LogLevel) bool {
 func (s *Settings) OwnLog() bool { return s.LogLevel != "" || s.LogFile != "" || s.LogDetails != 0 }
 
 // OpenLog opens the log that the settings describe: LogFile, which is created if needed and appended to, or standard error. Lines have the
-// form of VMA's. Without a level it is info. The caller closes the log.
+// form of VMA's, and its colours where they go to a terminal and LogColors is set. Without a level it is info. The caller closes the log.
 func (s *Settings) OpenLog() (*Log, error) {
-	l := &Log{to: os.Stderr, start: time.Now()}
+	l := &Log{start: time.Now()}
 	l.level.Set(slogLevels[s.LogLevel])
 	l.details.Store(int32(s.LogDetails))
+	to := os.Stderr
 	if s.LogFile != "" {
-		f, err := os.OpenFile(OfProcess(s.LogFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+		// O_NOCTTY: a terminal does not become the one that controls the process.
+		f, err := os.OpenFile(OfProcess(s.LogFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY|unix.O_NOCTTY, 0o644)
 		if err != nil {
 			return nil, fmt.Errorf("conf: log file: %w", err)
 		}
-		l.to, l.file = f, f
+		to, l.file = f, f
 	}
+	l.to, l.colored = to, s.LogColors && isTerminal(to)
 	l.Logger = slog.New(&handler{log: l})
 	return l, nil
 }
@@ -102,6 +105,7 @@ type Log struct {
 	details atomic.Int32
 	start   time.Time
 	file    *os.File
+	colored bool
 
 	mu sync.Mutex
 	to io.Writer
@@ -186,11 +190,15 @@ func (h *handler) Enabled(_ context.Context, level slog.Level) bool {
 // Handle is slog's.
 func (h *handler) Handle(_ context.Context, r slog.Record) error {
 	var b bytes.Buffer
-	b.WriteString(h.log.head(r.Level) + r.Message + h.fixed)
+	color := h.log.colorOf(r.Level)
+	b.WriteString(color + h.log.head(r.Level) + r.Message + h.fixed)
 	r.Attrs(func(a slog.Attr) bool {
 		b.WriteString(h.attribute(a))
 		return true
 	})
+	if color != "" {
+		b.WriteString(colorEnd)
+	}
 	b.WriteByte('\n')
 	h.log.mu.Lock()
 	defer h.log.mu.Unlock()

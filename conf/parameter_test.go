@@ -79,6 +79,7 @@ var every = []struct {
 	{"VMA_EXCEPTION_HANDLING", "2", func(s *Settings) any { return s.ExceptionHandling }, 2, "4"},
 	{"VMA_TRACELEVEL", "4", func(s *Settings) any { return s.LogLevel }, LogDebug, "7"},
 	{"VMA_LOG_DETAILS", "3", func(s *Settings) any { return s.LogDetails }, 3, "4"},
+	{"VMA_LOG_COLORS", "0", func(s *Settings) any { return s.LogColors }, false, "2"},
 	{"VMA_LOG_FILE", "/tmp/l", func(s *Settings) any { return s.LogFile }, "/tmp/l", ""},
 	{"VMA_STATS_FILE", "/tmp/s", func(s *Settings) any { return s.StatsFile }, "/tmp/s", ""},
 	{"VMA_STATS_SHMEM_DIR", "/tmp/s", func(s *Settings) any { return s.StatsDirectory }, "/tmp/s", ""},

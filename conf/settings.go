@@ -97,10 +97,11 @@ type Settings struct {
 	// a logger of their own. nil: the log that the next three describe. slog.DiscardHandler silences it. Only code can give it.
 	Logger *slog.Logger
 	// LogLevel, LogDetails (0 to 3) and LogFile are for the engine's log where code gives it none (VMA_TRACELEVEL, VMA_LOG_DETAILS,
-	// VMA_LOG_FILE). With none of them it is slog.Default().
+	// VMA_LOG_FILE). With none of them it is slog.Default(). LogColors colours its lines on a terminal (VMA_LOG_COLORS).
 	LogLevel   LogLevel
 	LogDetails int
 	LogFile    string
+	LogColors  bool
 	// StatsDirectory is where the process publishes its statistics, for xtstat; it is made if its parent is there. StatsDirectoryAuto chooses,
 	// empty publishes nothing. StatsSockets is how many sockets have room, StatsGroup whose members may read (VMA_STATS_SHMEM_DIR,
 	// VMA_STATS_FD_NUM, SX_STATS_GROUP).
@@ -138,6 +139,7 @@ func Default() Settings {
 		RulesFile:         DefaultRulesFile,
 		ApplicationID:     DefaultApplicationID,
 		ExceptionHandling: -1,
+		LogColors:         true,
 
 		StatsDirectory: StatsDirectoryAuto,
 		StatsSockets:   100,

@@ -272,7 +272,10 @@ var logParameters = []Parameter{
 			"One that cannot be opened is an error of New. Settings.Logger comes before it, and for one reactor or network its Config.Logger; " +
 			"reactor/gnet logs to gnet's logger",
 		access: text(func(s *Settings) *string { return &s.LogFile }, "the path of a file", anything)}.as(""),
-	inert("VMA_LOG_COLORS", "Log Colors", "1", yesOrNo, NotApplicable, "lines are not coloured").as("0"),
+	Parameter{Name: "VMA_LOG_COLORS", Title: "Log Colors", Field: "LogColors", State: Works,
+		Effect: "1 colours the lines of the library's own log by their level where they go to a terminal: standard error, or VMA_LOG_FILE. Files " +
+			"and pipes get none",
+		access: toggle(func(s *Settings) *bool { return &s.LogColors }, false)}.as("0"),
 	Parameter{Name: "VMA_STATS_FILE", Title: "Stats File", Field: "StatsFile", State: Works,
 		Effect: "a text file to which what a socket that had a ring has counted is appended when it is closed; the first %d in its name is the " +
 			"process id. An engine empties it when it is made, unless another engine of the process has it. One that cannot be opened, or is no plain " +

@@ -56,7 +56,7 @@ func New(s conf.Settings) (*Engine, error) {
 	}
 	e.logUnused(s.WithoutEffect())
 	if s.Logger != nil {
-		unused := []string{"VMA_LOG_DETAILS", "VMA_LOG_FILE"}
+		unused := []string{"VMA_LOG_DETAILS", "VMA_LOG_FILE", "VMA_LOG_COLORS"}
 		if !s.LogLevel.Includes(conf.LogInfo) { // at info and above the level has an effect: the settings are printed
 			unused = append(unused, "VMA_TRACELEVEL")
 		}
