@@ -98,7 +98,7 @@ func (s *Settings) OpenLog() (*Log, error) {
 // OfProcess replaces the first %d in a file's name by the number of the process, as VMA does.
 func OfProcess(name string) string { return strings.Replace(name, "%d", strconv.Itoa(os.Getpid()), 1) }
 
-// Log is a log in VMA's form. Any goroutine.
+// Log is a log in VMA's form, or one that writes through another logger (LogThrough). Any goroutine.
 type Log struct {
 	*slog.Logger
 	level   slog.LevelVar
@@ -106,6 +106,7 @@ type Log struct {
 	start   time.Time
 	file    *os.File
 	colored bool
+	through *slog.Logger // nil: the log writes lines of its own
 
 	mu sync.Mutex
 	to io.Writer

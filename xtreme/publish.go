@@ -2,6 +2,7 @@ package xtreme
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -72,7 +73,7 @@ func (e *Engine) publish() *publication {
 		if err != nil {
 			e.log.Warn("the statistics have no control socket: xtstat cannot zero, dump and set the log level", "error", err)
 		}
-		p.openHost(e.log)
+		p.openHost(e.log.Logger)
 		file.OnTick(p.tick)
 		if publications.byKey == nil {
 			publications.byKey = map[string]*publication{}
@@ -301,15 +302,16 @@ func (p *publication) dump(with json.RawMessage, w io.Writer) error {
 	return err
 }
 
-// logs are those of the engines, each once.
+// logs are those of the engines; of those that write through the same logger of the program's one.
 func (p *publication) logs() (list []*slog.Logger) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	seen := map[*slog.Logger]bool{}
 	for _, e := range p.engines {
-		if !seen[e.log] {
-			seen[e.log] = true
-			list = append(list, e.log)
+		to := cmp.Or(e.log.Through(), e.log.Logger)
+		if !seen[to] {
+			seen[to] = true
+			list = append(list, e.log.Logger)
 		}
 	}
 	return list
