@@ -49,7 +49,8 @@
 // # Log
 //
 // Settings.OpenLog makes the log that VMA_TRACELEVEL, VMA_LOG_FILE, VMA_LOG_DETAILS and VMA_LOG_COLORS describe, Settings.LogThrough one that
-// writes through another logger. Both are loggers of package log/slog whose level changes at run time.
+// writes through another logger. Both are loggers of package log/slog whose level changes at run time, and limit
+// what is repeated, which LimitRepeats has any other do.
 //
 // Rules, Parameter and Log may be used by any goroutine; Settings is a value.
 package conf

@@ -76,7 +76,8 @@ func (l LogLevel) Includes(other LogLevel) bool {
 func (s *Settings) OwnLog() bool { return s.LogLevel != "" || s.LogFile != "" || s.LogDetails != 0 }
 
 // OpenLog opens the log that the settings describe: LogFile, which is created if needed and appended to, or standard error. Lines have the
-// form of VMA's, and its colours where they go to a terminal and LogColors is set. Without a level it is info. The caller closes the log.
+// form of VMA's, and its colours where they go to a terminal and LogColors is set. Without a level it is info. Warnings and errors that are
+// repeated are limited (LimitRepeats). The caller closes the log.
 func (s *Settings) OpenLog() (*Log, error) {
 	l := &Log{start: time.Now()}
 	l.level.Set(slogLevels[s.LogLevel])
@@ -91,8 +92,14 @@ func (s *Settings) OpenLog() (*Log, error) {
 		to, l.file = f, f
 	}
 	l.to, l.colored = to, s.LogColors && isTerminal(to)
-	l.Logger = slog.New(&handler{log: l})
+	l.begin(&handler{log: l})
 	return l, nil
+}
+
+// begin makes the log's Logger, with the handler of its lines.
+func (l *Log) begin(h slog.Handler) {
+	limited := limit(h)
+	l.limiter, l.Logger = limited.limiter, slog.New(limited)
 }
 
 // OfProcess replaces the first %d in a file's name by the number of the process, as VMA does.
@@ -106,14 +113,16 @@ type Log struct {
 	start   time.Time
 	file    *os.File
 	colored bool
+	limiter *limiter
 	through *slog.Logger // nil: the log writes lines of its own
 
 	mu sync.Mutex
 	to io.Writer
 }
 
-// Close closes the log's file, if it has one.
+// Close writes how many repeated lines were left out last, and closes the log's file, if it has one.
 func (l *Log) Close() error {
+	l.limiter.endWindow()
 	if l.file == nil {
 		return nil
 	}
@@ -147,9 +156,9 @@ func (l *Log) Restore(s LogState) {
 	l.details.Store(s.details)
 }
 
-// LogAt writes a line to a log at a level.
+// LogAt writes a line that was asked for to a log at a level, however often it is repeated.
 func LogAt(log *slog.Logger, level LogLevel, line string) {
-	log.Log(context.Background(), slogLevels[level], line)
+	log.Log(withoutLimit, slogLevels[level], line)
 }
 
 // head returns the beginning of a line of a level: time, process and thread as far as VMA_LOG_DETAILS asks for them, and the level.

@@ -17,11 +17,12 @@ const byHandler slog.Level = math.MinInt32
 // LogThrough returns a log that writes through a logger of the program's. Until SetLevel is called that one decides which lines are written.
 // From then on the level decides, also where the logger's handler would refuse it: package slog's own handlers write such lines nevertheless; a
 // line that another package's handler refuses goes to standard error in VMA's form. SetDetails adds attributes: the thread tid, the process
-// pid, and ms, the milliseconds since the log was made. The caller closes the log, which does not close the logger.
+// pid, and ms, the milliseconds since the log was made. Warnings and errors that are repeated are limited (LimitRepeats). The caller closes
+// the log, which does not close the logger.
 func (s *Settings) LogThrough(to *slog.Logger) *Log {
 	l := &Log{start: time.Now(), through: to, to: os.Stderr, colored: s.LogColors && isTerminal(os.Stderr)}
 	l.level.Set(byHandler)
-	l.Logger = slog.New(&throughHandler{log: l, next: to.Handler(), own: &handler{log: l}, takesAll: takesAllLevels(to.Handler())})
+	l.begin(&throughHandler{log: l, next: to.Handler(), own: &handler{log: l}, takesAll: takesAllLevels(to.Handler())})
 	return l
 }
 

@@ -90,7 +90,8 @@ func (e *Engine) Start() error {
 }
 
 // Logger returns the engine's log. It writes through Settings.Logger; else it is the one that the settings describe (VMA_LOG_FILE,
-// VMA_TRACELEVEL, VMA_LOG_DETAILS); else it writes through slog.Default(). Close closes its file.
+// VMA_TRACELEVEL, VMA_LOG_DETAILS); else it writes through slog.Default(). Warnings and errors that are repeated are limited
+// (conf.LimitRepeats). Close closes its file.
 func (e *Engine) Logger() *slog.Logger { return e.log.Logger }
 
 // Settings returns the settings that the engine was made with.

@@ -99,3 +99,29 @@ func TestLogLevelOfSlogDefault(t *testing.T) {
 	require.NoError(t, other.Close())
 	require.NoError(t, e.Close())
 }
+
+// Refusals of the control socket do not fill the log: a line says how many there were.
+func TestRefusalsAreLimited(t *testing.T) {
+	var text sharedText
+	s := conf.Default()
+	s.Ring, s.StatsDirectory, s.Logger = conf.RingEpoll, filepath.Join(t.TempDir(), "stats"), slog.New(slog.NewTextHandler(&text, nil))
+	e, err := xtreme.New(s)
+	require.NoError(t, err)
+	list, err := stats.List(s.StatsDirectory)
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+	r, err := stats.Open(list[0].Path)
+	require.NoError(t, err)
+	const n = 50
+	begin := time.Now()
+	for range n {
+		_, err := r.Ask("nonsense", nil)
+		require.Error(t, err)
+	}
+	took := time.Since(begin)
+	require.NoError(t, r.Close())
+	require.NoError(t, e.Close())
+	const refused = "a request at the control socket of the statistics was refused"
+	require.LessOrEqual(t, text.count(`msg="`+refused+`"`), 10*(1+int(took/time.Second)))
+	require.Positive(t, text.count(refused+": "), "how many were left out")
+}
