@@ -91,6 +91,7 @@ func TestSamplesOfAQuarterOfAnHour(t *testing.T) {
 	s := r.Samples()
 	require.Len(t, s, sampleCount)
 	for i := range s {
+		require.EqualValues(t, i+6, s[i].Number)
 		require.EqualValues(t, i+5, s[i].Values["ring.packets"])
 	}
 }
