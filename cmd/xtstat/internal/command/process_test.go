@@ -209,6 +209,49 @@ func TestViewsOfARunningAndAKilledProgram(t *testing.T) {
 	}
 }
 
+// Every view shows what a killed process had counted, chosen by its number, by its file, or by a copy of the file: as text, with a word that it has
+// ended, and as JSON.
+func TestEveryViewOfAKilledProgram(t *testing.T) {
+	p := startEcho(t, "epoll")
+	const n = 321
+	p.send(n)
+	p.awaitCounted(n)
+	pid := strconv.Itoa(p.command.Process.Pid)
+	files, err := filepath.Glob(filepath.Join(p.dir, "sxstat."+pid+".*[0-9]"))
+	p.NoError(err)
+	p.Len(files, 1)
+	p.kill()
+	content, err := os.ReadFile(files[0])
+	p.NoError(err)
+	duplicate := filepath.Join(t.TempDir(), "from_production")
+	p.NoError(os.WriteFile(duplicate, content, 0o600))
+	address := `127\.0\.0\.1:` + strconv.Itoa(p.port)
+	for _, choice := range [][]string{{"-p", pid}, {"-n", "exe"}, {"-k", files[0]}, {"-k", duplicate}} {
+		for view, want := range map[string]string{
+			"1": `(?m)^ ` + p.udp + ` +Rx: +0 +0 +0 +0 +[0-9.]+ +321 +31 +0 +0\n +Tx: +0 +0 +0 +0 +321 +31 +0 +0$`,
+			"2": `(?m)^ ` + p.udp + ` +Rx: +0 +0 +0 +0 +[0-9.]+ +0 +[0-9]+ +0 +321 +31 +0 +0\n +Tx: +0 +0 +0 +0 +321 +31 +0 +0$`,
+			"3": `Local Address   = \[` + address + `\]\n.*\n.*\nTx OS info: 31 / 321 / 0 / 0 `,
+			"4": `\[239\.1\.2\.3\] +` + p.udp,
+			"5": `(?m)^udp   No        0      0      ` + address + ` .* [0-9]+ +` + pid + `/exe \(ended 20[0-9-]+ [0-9:]+\)$`,
+		} {
+			args := append([]string{"-k", p.dir}, append(choice, "-v", view)...)
+			out, errs, code := run(args...)
+			p.Zero(code, "%v: %s", args, errs)
+			p.Regexp(want, out, "%v", args)
+			p.Contains(errs, "has ended", "%v", args)
+			x := p.counted(append(choice, "-v", view)...)
+			p.Equal([]uint64{n, 100 * n, n, 100 * n}, []uint64{x["packets"], x["bytes"], x["sent_messages"], x["sent_bytes"]}, "%v", args)
+			out, _, _ = run(append(args, "--json", "-c", "1")...)
+			p.Contains(out, `"live":false`)
+		}
+	}
+	for _, none := range [][]string{{"-p", "1"}, {"-n", "nonsense"}} {
+		_, errs, code := run(append(none, "-k", p.dir, "-v", "5")...)
+		p.Equal(exitFailure, code, none)
+		p.Contains(errs, none[1])
+	}
+}
+
 // What history has counted, second by second, is what was sent.
 func TestHistoryAddsUp(t *testing.T) {
 	p := startEcho(t, "epoll")
