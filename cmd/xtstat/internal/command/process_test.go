@@ -29,7 +29,11 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	if args := os.Getenv("XTSTAT_TEST_RUN"); args != "" { // as xtstat, in a terminal
+	if strings.HasPrefix(os.Getenv("XTSTAT_TEST_RUN"), "self ") {
+		fmt.Println(os.Getpid())
+		os.Exit(0)
+	}
+	if args := os.Getenv("XTSTAT_TEST_RUN"); args != "" { // as xtstat, in a terminal or another namespace
 		os.Exit(Run(strings.Fields(args), os.Stdout, os.Stderr))
 	}
 	os.Exit(m.Run())
@@ -268,6 +272,47 @@ func TestHistoryAddsUp(t *testing.T) {
 		return counted == n
 	}, 20*time.Second, 100*time.Millisecond)
 	require.EqualValues(t, n, counted)
+}
+
+// History and events of a killed process are read from another process namespace, where its number is nobody's, or that of the reader itself: the
+// same lines as from its own.
+func TestKilledProgramFromAnotherProcessNamespace(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("namespaces are for root")
+	}
+	p := startEcho(t, "epoll")
+	const n = 50
+	p.send(n)
+	counted := func(history string) (sum uint64) {
+		for line := range strings.Lines(history) {
+			var x struct{ Counted map[string]uint64 }
+			p.NoError(json.Unmarshal([]byte(line), &x), line)
+			sum += x.Counted["ring.packets"]
+		}
+		return sum
+	}
+	p.Eventually(func() bool { return counted(p.run("history", "--json")) == n }, time.Minute, 100*time.Millisecond)
+	p.kill()
+	pid := strconv.Itoa(p.command.Process.Pid)
+	inside := func(args ...string) string {
+		args = append(args, "-k", p.dir, "-p", pid)
+		c := exec.Command("/proc/self/exe")
+		c.Env = append(os.Environ(), "XTSTAT_TEST_RUN="+strings.Join(args, " "))
+		c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}
+		c.Stderr = os.Stderr
+		out, err := c.Output()
+		p.NoError(err, "%v", args)
+		return string(out)
+	}
+	p.Equal("1\n", inside("self"), "the reader is process 1 there")
+	history := inside("history")
+	p.Regexp(`(?m)^until +rx pkt/s +rx KB/s +tx msg/s `, history)
+	p.Regexp(`(?m)^[0-9:]{8}\.[0-9]{3} +[0-9]+ +[0-9]+ +[0-9]+ `, history)
+	p.Equal(p.run("history", "-p", pid), history)
+	p.EqualValues(n, counted(inside("history", "--json", "--window", "15m")))
+	events := inside("events")
+	p.Regexp(`(?m)^.* join .*239\.1\.2\.3.*fd=`+p.udp, events)
+	p.Equal(p.run("events", "-p", pid), events)
 }
 
 func TestDeltasOfARunningProgram(t *testing.T) {
