@@ -101,7 +101,8 @@ func (s *span) add(x span) {
 	}
 }
 
-// Gather takes from samples and events what belongs to a window. A sample stands for the time since the one before it.
+// Gather takes from samples and events what belongs to a window. A sample stands for the time since the one before it, the first one of the file for
+// the time since the process began to count.
 func Gather(samples []stats.Sample, events []stats.Event, from, to time.Time) *Evidence {
 	e := &Evidence{From: from, To: to, Deltas: map[string]uint64{}, Before: map[string]uint64{}, Most: map[string]uint64{}, Least: map[string]uint64{},
 		grew: map[string]span{}}
@@ -111,18 +112,21 @@ func Gather(samples []stats.Sample, events []stats.Event, from, to time.Time) *E
 		if s.Time.Before(from) || s.Time.Add(-s.Interval).After(to) {
 			continue
 		}
-		var before map[string]uint64
-		if i > 0 {
+		var before map[string]uint64 // nil: not known
+		switch {
+		case i > 0:
 			before = samples[i-1].Values
-			if e.first == nil {
-				e.first = before
-			}
+		case s.Number == 1:
+			before = beginOf(s).Values
+		}
+		if e.first == nil {
+			e.first = before
 		}
 		for name, v := range s.Values {
 			if e.Samples == 0 {
 				e.Before[name] = before[name]
 			}
-			if i > 0 {
+			if before != nil {
 				e.Deltas[name] += v - min(v, before[name])
 				if v > before[name] {
 					x := e.grew[name]
