@@ -45,6 +45,9 @@ type section struct {
 	number int
 	blocks []*Block // nil: free; [0] adds up those that were closed
 	used   int      // the last one that is in use
+
+	// Of drivers, whose blocks name their counters: how much the totals have grown in all blocks, by their rows. By the sampler, with the file's lock.
+	grown map[*Counter]uint64
 }
 
 // Create makes the file of this process and starts its sampler. The newest eight files of processes that have ended stay in the directory.
@@ -130,6 +133,9 @@ func (f *File) fill(now int64, words, group int) error {
 		l := &f.desc.Sections[i]
 		s := &section{layout: l, number: i, blocks: make([]*Block, l.Blocks)}
 		s.blocks[0] = f.newBlock(s, 0)
+		if l.Name == Drivers {
+			s.grown = map[*Counter]uint64{}
+		}
 		f.sections[l.Name] = s
 	}
 	f.host = f.Open(Host, nil, 0)
