@@ -126,6 +126,9 @@ func (s *Socket) detach() {
 	if a.sending.detaching {
 		return
 	}
+	if x := s.ring().pageOf(s); x != nil {
+		x.addRetransmits()
+	}
 	a.sending.detaching = true
 	a.lingering = false
 	s.closeShaper()

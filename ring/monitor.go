@@ -26,7 +26,7 @@ type Monitor interface {
 }
 
 // EndMonitor is a Monitor that is told what each socket has counted when it is closed, those without a page included. Of those the counts of
-// packets that came through the kernel are 0.
+// packets that came through the kernel and of segments that were sent again are 0.
 type EndMonitor interface {
 	Monitor
 	EndSocket(s *Socket, counts *SocketPage)
@@ -79,6 +79,7 @@ type SocketPage struct {
 	QueuedPackets, QueuedBytes    uint64
 	QueuedPacketsMax              uint64
 	SendQueued, Budget, Offloaded uint64
+	QueuedBytesMax, Retransmits   uint64
 }
 
 // monitored is what a ring has of a socket with a page.
@@ -88,6 +89,8 @@ type monitored struct {
 	// What Monitor.DescribeSocket was called for last.
 	state   state
 	version uint32 // of the addresses
+
+	retransmits uint32 // the transport's, when they were added to the page last
 }
 
 // maxMonitored bounds the slots whose sockets may have pages.
@@ -112,6 +115,9 @@ func LossesOf(r *Ring) uint64 {
 	}
 	return 0
 }
+
+// PollsOf is how often the ring was polled, and how many of these polls returned something. For monitors, which the owner calls.
+func PollsOf(r *Ring) (polls, hits uint64) { return r.stats.Polls, r.stats.Hits }
 
 // FamilyOf is the family of the socket's addresses. For monitors.
 func FamilyOf(s *Socket) Family { return s.family }
@@ -289,7 +295,7 @@ func (r *Ring) refreshSocket(x *monitored) {
 	a := s.active()
 	p.AcceptFailures = a.acceptErrs
 	p.QueuedPackets, p.QueuedBytes = uint64(a.received.n)+uint64(a.unseen.n), uint64(a.waiting)
-	p.QueuedPacketsMax = max(p.QueuedPacketsMax, p.QueuedPackets)
+	p.QueuedPacketsMax, p.QueuedBytesMax = max(p.QueuedPacketsMax, p.QueuedPackets), max(p.QueuedBytesMax, p.QueuedBytes)
 	p.SendQueued = uint64(a.sending.waiting.n) + uint64(a.sending.inflight)
 	p.Budget, p.HeldBytes, p.Offloaded = uint64(s.config().Budget), 0, 0
 	if s.handle.Account != 0 {
@@ -299,6 +305,29 @@ func (r *Ring) refreshSocket(x *monitored) {
 		p.Offloaded = 1
 	}
 	p.Drops = max(p.Drops, s.dropsForMonitor()) // it must not fall for those who read it: another transport counts anew
+	x.addRetransmits()
+}
+
+// addRetransmits adds to a connection's page what the transport has sent again since the last call. A connection that has moved has another
+// transport, which counts anew. The last call is that of detach: later the descriptor may be another socket's.
+func (x *monitored) addRetransmits() {
+	s := x.socket
+	if s.handle.Kind != KindStream || s.family == UnixDomain || s.active().sending.detaching {
+		return
+	}
+	t, ok := s.transport().(Retransmitter)
+	if !ok {
+		return
+	}
+	n, err := t.Retransmits(s)
+	if err != nil {
+		return
+	}
+	if n < x.retransmits {
+		x.retransmits = 0
+	}
+	x.page.Retransmits += uint64(n - x.retransmits)
+	x.retransmits = n
 }
 
 // dropsForMonitor is the count of datagrams that the transport has dropped, as it was when Close was called if it was; 0 where nobody is told.
