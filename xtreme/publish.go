@@ -282,11 +282,15 @@ func (p *publication) dump(with json.RawMessage, w io.Writer) error {
 		return err
 	}
 	defer r.Close()
+	rings := map[int]*stats.View{}
+	for _, v := range r.Blocks(stats.Rings) {
+		rings[v.Index] = &v
+	}
 	var text bytes.Buffer
 	n := 0
 	for _, v := range r.Blocks(stats.Sockets) {
 		if q.Socket == 0 || v.ID == uint64(q.Socket) {
-			stats.WriteSocket(&text, &v, "")
+			stats.WriteSocket(&text, &v, rings[v.Parent], "")
 			n++
 		}
 	}
