@@ -77,6 +77,40 @@ func TestFilesCallDownwards(t *testing.T) {
 	}
 }
 
+// TestFilesAreListed: packages whose files have no order in ARCHITECTURE.md have each file in their table once. A table may be of several
+// folders below one: a row begins with a folder then, which its other files are in as well.
+func TestFilesAreListed(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "ARCHITECTURE.md"))
+	require.NoError(t, err)
+	for folder, pattern := range map[string]string{"cmd/xtstat/internal": "*/*.go", "stats/metrics": "*.go"} {
+		_, table, ok := strings.Cut(string(text), "| file of `"+folder+"` | idea |\n")
+		require.True(t, ok, folder)
+		table, _, _ = strings.Cut(table, "\n\n")
+		var listed []string
+		for row := range strings.Lines(table) {
+			in := ""
+			for _, m := range regexp.MustCompile("`([a-z]+/)?([a-z0-9_]+\\.go)`").FindAllStringSubmatch(strings.Split(row, "|")[1], -1) {
+				if m[1] != "" {
+					in = m[1]
+				}
+				listed = append(listed, in+m[2])
+			}
+		}
+		paths, err := filepath.Glob(filepath.Join(root, folder, pattern))
+		require.NoError(t, err)
+		var files []string
+		for _, path := range paths {
+			if name := filepath.Base(path); name != "doc.go" && !strings.HasSuffix(name, "_test.go") {
+				path, err = filepath.Rel(filepath.Join(root, folder), path)
+				require.NoError(t, err)
+				files = append(files, path)
+			}
+		}
+		require.NotEmpty(t, files, folder)
+		require.ElementsMatch(t, files, listed, folder)
+	}
+}
+
 // checkShare fails if more than most of a hundred references that count go up.
 func checkShare(t *testing.T, what string, most int, all map[reference]bool, isUp, counts func(reference) bool) {
 	n, up := 0, []string(nil)
