@@ -126,9 +126,7 @@ func (s *Socket) detach() {
 	if a.sending.detaching {
 		return
 	}
-	if x := s.ring().pageOf(s); x != nil {
-		x.addRetransmits()
-	}
+	s.countRetransmits()
 	a.sending.detaching = true
 	a.lingering = false
 	s.closeShaper()

@@ -308,6 +308,13 @@ func (r *Ring) refreshSocket(x *monitored) {
 	x.addRetransmits()
 }
 
+// countRetransmits is addRetransmits for a socket that the driver is about to let go of, if it has a page.
+func (s *Socket) countRetransmits() {
+	if x := s.ring().pageOf(s); x != nil {
+		x.addRetransmits()
+	}
+}
+
 // addRetransmits adds to a connection's page what the transport has sent again since the last call. A connection that has moved has another
 // transport, which counts anew. The last call is that of detach: later the descriptor may be another socket's.
 func (x *monitored) addRetransmits() {

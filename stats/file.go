@@ -46,7 +46,8 @@ type section struct {
 	blocks []*Block // nil: free; [0] adds up those that were closed
 	used   int      // the last one that is in use
 
-	// Of drivers, whose blocks name their counters: how much the totals have grown in all blocks, by their rows. By the sampler, with the file's lock.
+	// Of drivers, whose blocks name their counters: how much the totals have grown in all blocks, by their rows. By the sampler, with the
+	// file's lock.
 	grown map[*Counter]uint64
 }
 

@@ -163,8 +163,8 @@ func (s *sampler) lookAt(b *Block) {
 
 // findLosses compares a block's counters of losses with what they were at the last call, and writes an EventDrop for each that has grown. With
 // the lock. What was lost since the step before gets the time in the middle. Counters that a block names are those of drivers, which store them
-// when a step asks for it, and say when they looked (Block.BeginLook): there the loss is between two of these looks. What their totals grow by is
-// added to the sums of the section.
+// when a step asks for it, and say when they looked (Block.BeginLook): there the loss is between two of these looks. What their totals grow by
+// is added to the sums of the section.
 func (s *sampler) findLosses(b *Block, now int64) {
 	l := b.section.layout
 	if l.Names > 0 {
@@ -333,8 +333,8 @@ func (s *sampler) copyLinkCounters() {
 	}
 }
 
-// sum is a column over all blocks, those that were closed included: of one moment, so that sums of totals never go back. Of counters that drivers
-// name it is what they had grown by at the last turn of findLosses.
+// sum is a column over all blocks, those that were closed included: of one moment, so that sums of totals never go back. Of counters that
+// drivers name it is what they had grown by at the last turn of findLosses.
 func (s *sampler) sum(c *column) (sum uint64) {
 	f, l := s.file, c.section.layout
 	f.mu.Lock()

@@ -64,8 +64,8 @@ func TestSamplesHaveSumsAndPeaksOfTheirInterval(t *testing.T) {
 	require.Equal(t, time.Second, s[2].Time.Sub(s[1].Time))
 }
 
-// The sums of counters that drivers name do not go back when a ring is closed, when a link is closed and its counters go, or when a counter begins
-// anew; they are right at once. A gauge is what is now.
+// The sums of counters that drivers name do not go back when a ring is closed, when a link is closed and its counters go, or when a counter
+// begins anew. A gauge is what is now.
 func TestSumsOfDriversNeverGoBack(t *testing.T) {
 	f, run, r := still(t)
 	store := func(b *Block, counters ...any) {

@@ -13,8 +13,8 @@ import (
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
-// What a TCP connection has sent again is published while it is open, as the kernel or the library's stack counts it, and written into the file of
-// VMA_STATS_FILE when it is closed, with the polls of its ring.
+// What a TCP connection has sent again is published while it is open, as the kernel or the library's stack counts it, and written into the file
+// of VMA_STATS_FILE when it is closed, with the polls of its ring.
 func TestRetransmissionsArePublished(t *testing.T) {
 	onEveryKind(t, func(t *testing.T, kind conf.RingKind) {
 		path := filepath.Join(t.TempDir(), "closed")

@@ -213,8 +213,8 @@ func TestViewsOfARunningAndAKilledProgram(t *testing.T) {
 	}
 }
 
-// Every view shows what a killed process had counted, chosen by its number, by its file, or by a copy of the file: as text, with a word that it has
-// ended, and as JSON.
+// Every view shows what a killed process had counted, chosen by its number, by its file, or by a copy of the file: as text, with a word that it
+// has ended, and as JSON.
 func TestEveryViewOfAKilledProgram(t *testing.T) {
 	p := startEcho(t, "epoll")
 	const n = 321
@@ -274,8 +274,8 @@ func TestHistoryAddsUp(t *testing.T) {
 	require.EqualValues(t, n, counted)
 }
 
-// History and events of a killed process are read from another process namespace, where its number is nobody's, or that of the reader itself: the
-// same lines as from its own.
+// History and events of a killed process are read from another process namespace, where no process has its number: the same lines
+// as from its own.
 func TestKilledProgramFromAnotherProcessNamespace(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("namespaces are for root")

@@ -253,8 +253,8 @@ func isTerminal(w io.Writer) bool {
 	return err == nil
 }
 
-// netstat is view 5: once, of all processes that are running, or of those that an option chooses. Of these the ones that run are shown, or, where
-// none does, the ones that have ended.
+// netstat is view 5: once, of all processes that are running, or of those that an option chooses. Of these the ones that run are shown, or,
+// where none does, the ones that have ended.
 func (v *views) netstat(out, notes io.Writer) error {
 	list, dead, err := v.chosen()
 	switch {

@@ -65,7 +65,7 @@ func TestItemsOfVMAsManual(t *testing.T) {
 			used[name] = true
 		}
 	}
-	for _, name := range []string{"log-level", "capabilities", "huge-pages", "locked-memory", "bonding", "arp-flux", "igmp-limits", "mtu"} { // the manual's own
+	for _, name := range []string{"log-level", "capabilities", "huge-pages", "locked-memory", "bonding", "arp-flux", "igmp-limits", "mtu"} {
 		require.True(t, used[name], name)
 	}
 }

@@ -101,8 +101,8 @@ func (s *span) add(x span) {
 	}
 }
 
-// Gather takes from samples and events what belongs to a window. A sample stands for the time since the one before it, the first one of the file for
-// the time since the process began to count.
+// Gather takes from samples and events what belongs to a window. A sample stands for the time since the one before it, the first one of the file
+// for the time since the process began to count.
 func Gather(samples []stats.Sample, events []stats.Event, from, to time.Time) *Evidence {
 	e := &Evidence{From: from, To: to, Deltas: map[string]uint64{}, Before: map[string]uint64{}, Most: map[string]uint64{}, Least: map[string]uint64{},
 		grew: map[string]span{}}
