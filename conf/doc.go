@@ -46,5 +46,11 @@
 // more rules, Rules.WithAdded adds the same ones to a file that was read again. Package xtreme asks the rules when a socket gets its ring;
 // its Engine.AddRule and Engine.Reload change them in a running program.
 //
+// # Log
+//
+// Settings.OpenLog makes the log that VMA_TRACELEVEL, VMA_LOG_FILE, VMA_LOG_DETAILS and VMA_LOG_COLORS describe, Settings.LogThrough one that
+// writes through another logger. Both are loggers of package log/slog whose level changes at run time, and limit
+// what is repeated, which LimitRepeats has any other do.
+//
 // Rules, Parameter and Log may be used by any goroutine; Settings is a value.
 package conf

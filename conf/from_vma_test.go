@@ -164,7 +164,7 @@ func ringsOf(ran map[string][]string, name string) (kinds []string, some bool) {
 }
 
 // notOfRings are the settings with an effect whose rows claim no ring: their effect is on the settings and on the form of the log.
-var notOfRings = []string{"VMA_LOG_DETAILS", "VMA_TRACELEVEL", "VMA_SPEC", "VMA_SELECT_POLL_OS_FORCE"}
+var notOfRings = []string{"VMA_LOG_COLORS", "VMA_LOG_DETAILS", "VMA_TRACELEVEL", "VMA_SPEC", "VMA_SELECT_POLL_OS_FORCE"}
 
 // checkRings holds the rings that the row of a setting claims against the code's, and those of another name of it against the setting's own row.
 func checkRings(t *testing.T, p *Parameter, name string, claimed []string, own row) {

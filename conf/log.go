@@ -76,39 +76,53 @@ func (l LogLevel) Includes(other LogLevel) bool {
 func (s *Settings) OwnLog() bool { return s.LogLevel != "" || s.LogFile != "" || s.LogDetails != 0 }
 
 // OpenLog opens the log that the settings describe: LogFile, which is created if needed and appended to, or standard error. Lines have the
-// form of VMA's. Without a level it is info. The caller closes the log.
+// form of VMA's, and its colours where they go to a terminal and LogColors is set. Without a level it is info. Warnings and errors that are
+// repeated are limited (LimitRepeats). The caller closes the log.
 func (s *Settings) OpenLog() (*Log, error) {
-	l := &Log{to: os.Stderr, start: time.Now()}
+	l := &Log{start: time.Now()}
 	l.level.Set(slogLevels[s.LogLevel])
 	l.details.Store(int32(s.LogDetails))
+	to := os.Stderr
 	if s.LogFile != "" {
-		f, err := os.OpenFile(OfProcess(s.LogFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+		// O_NOCTTY: a terminal does not become the one that controls the process.
+		f, err := os.OpenFile(OfProcess(s.LogFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY|unix.O_NOCTTY, 0o644)
 		if err != nil {
 			return nil, fmt.Errorf("conf: log file: %w", err)
 		}
-		l.to, l.file = f, f
+		to, l.file = f, f
 	}
-	l.Logger = slog.New(&handler{log: l})
+	l.to, l.colored = to, s.LogColors && isTerminal(to)
+	l.begin(&handler{log: l})
 	return l, nil
+}
+
+// begin makes the log's Logger, with the handler of its lines.
+func (l *Log) begin(h slog.Handler) {
+	limited := limit(h)
+	l.limiter, l.Logger = limited.limiter, slog.New(limited)
 }
 
 // OfProcess replaces the first %d in a file's name by the number of the process, as VMA does.
 func OfProcess(name string) string { return strings.Replace(name, "%d", strconv.Itoa(os.Getpid()), 1) }
 
-// Log is a log in VMA's form. Any goroutine.
+// Log is a log in VMA's form, or one that writes through another logger (LogThrough). Any goroutine.
 type Log struct {
 	*slog.Logger
 	level   slog.LevelVar
 	details atomic.Int32
 	start   time.Time
 	file    *os.File
+	colored bool
+	limiter *limiter
+	through *slog.Logger // nil: the log writes lines of its own
 
 	mu sync.Mutex
 	to io.Writer
 }
 
-// Close closes the log's file, if it has one.
+// Close writes how many repeated lines were left out last, and closes the log's file, if it has one.
 func (l *Log) Close() error {
+	l.limiter.endWindow()
 	if l.file == nil {
 		return nil
 	}
@@ -142,9 +156,9 @@ func (l *Log) Restore(s LogState) {
 	l.details.Store(s.details)
 }
 
-// LogAt writes a line to a log at a level.
+// LogAt writes a line that was asked for to a log at a level, however often it is repeated.
 func LogAt(log *slog.Logger, level LogLevel, line string) {
-	log.Log(context.Background(), slogLevels[level], line)
+	log.Log(withoutLimit, slogLevels[level], line)
 }
 
 // head returns the beginning of a line of a level: time, process and thread as far as VMA_LOG_DETAILS asks for them, and the level.
@@ -186,11 +200,15 @@ func (h *handler) Enabled(_ context.Context, level slog.Level) bool {
 // Handle is slog's.
 func (h *handler) Handle(_ context.Context, r slog.Record) error {
 	var b bytes.Buffer
-	b.WriteString(h.log.head(r.Level) + r.Message + h.fixed)
+	color := h.log.colorOf(r.Level)
+	b.WriteString(color + h.log.head(r.Level) + r.Message + h.fixed)
 	r.Attrs(func(a slog.Attr) bool {
 		b.WriteString(h.attribute(a))
 		return true
 	})
+	if color != "" {
+		b.WriteString(colorEnd)
+	}
 	b.WriteByte('\n')
 	h.log.mu.Lock()
 	defer h.log.mu.Unlock()

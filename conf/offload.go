@@ -58,7 +58,7 @@ type OwnTCP struct {
 	PollOnSend bool
 	// SynRate is the most SYNs that a listener answers in a second; 0 is no limit (VMA_TCP_MAX_SYN_RATE).
 	SynRate int
-	// SendBuffer is how many bytes may be queued and not acknowledged (XLIO_TCP_SEND_BUFFER_SIZE).
+	// SendBuffer is how many bytes may be queued and not acknowledged before Send takes no more (XLIO_TCP_SEND_BUFFER_SIZE).
 	SendBuffer int
 	// RTOMin is the least retransmission time-out, DelayedAck the longest time that an acknowledgement waits (SX_TCP_RTO_MIN,
 	// SX_TCP_DELAYED_ACK).

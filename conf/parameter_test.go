@@ -79,6 +79,7 @@ var every = []struct {
 	{"VMA_EXCEPTION_HANDLING", "2", func(s *Settings) any { return s.ExceptionHandling }, 2, "4"},
 	{"VMA_TRACELEVEL", "4", func(s *Settings) any { return s.LogLevel }, LogDebug, "7"},
 	{"VMA_LOG_DETAILS", "3", func(s *Settings) any { return s.LogDetails }, 3, "4"},
+	{"VMA_LOG_COLORS", "0", func(s *Settings) any { return s.LogColors }, false, "2"},
 	{"VMA_LOG_FILE", "/tmp/l", func(s *Settings) any { return s.LogFile }, "/tmp/l", ""},
 	{"VMA_STATS_FILE", "/tmp/s", func(s *Settings) any { return s.StatsFile }, "/tmp/s", ""},
 	{"VMA_STATS_SHMEM_DIR", "/tmp/s", func(s *Settings) any { return s.StatsDirectory }, "/tmp/s", ""},
@@ -494,8 +495,8 @@ func TestPrinted(t *testing.T) {
 }
 
 func TestAnnouncedByLevel(t *testing.T) {
-	for level, want := range map[string]int{"": 0, "none": 0, "warn": 0, "info": 3, "details": len(Parameters()) + 2,
-		"finer": len(Parameters()) + 2} {
+	for level, want := range map[string]int{"": 0, "none": 0, "warn": 0, "info": 5, "details": len(Parameters()) + 4,
+		"finer": len(Parameters()) + 4} {
 		path := filepath.Join(t.TempDir(), "log")
 		s := fromEnvironment(env(map[string]string{"VMA_TRACELEVEL": level, "VMA_LOG_FILE": path}))
 		l, err := s.OpenLog()

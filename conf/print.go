@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -71,12 +73,13 @@ func (s *Settings) Lines(all bool) []string {
 	return append(list, rule)
 }
 
-// Announce logs the settings as VMA does when it starts: with VMA_TRACELEVEL info the changed ones, from details on all, below info nothing.
+// Announce logs the version, the command line and the settings as VMA does when it starts: with VMA_TRACELEVEL info the changed settings, from
+// details on all, below info nothing.
 func (s *Settings) Announce(l *slog.Logger) {
 	if !s.LogLevel.Includes(LogInfo) {
 		return
 	}
-	for _, line := range s.Lines(s.LogLevel.Includes(LogDetails)) {
+	for _, line := range slices.Insert(s.Lines(s.LogLevel.Includes(LogDetails)), 1, banner()...) {
 		l.Info(line)
 	}
 }
@@ -91,6 +94,9 @@ func (p *Parameter) ringsText() string {
 	}
 	return strings.ReplaceAll(kindsText(p.Rings), " and ", ", ")
 }
+
+// guide is how the texts of parameters name a page of docs, and a section of it; in docs/settings.md it is a link.
+var guide = regexp.MustCompile(`docs/([a-z-]+)\.md(#[a-z-]+)?`)
 
 // Markdown is the table of all settings as docs/settings.md has it.
 func Markdown() string {
@@ -118,7 +124,8 @@ func Markdown() string {
 		if p.State != Works {
 			here = string(p.State) + ": " + here
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", name, cell(standard), cell(p.want), p.ringsText(), cell(here))
+		here = guide.ReplaceAllString(cell(here), "[$1.md]($1.md$2)")
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", name, cell(standard), cell(p.want), p.ringsText(), here)
 	}
 	return b.String()
 }

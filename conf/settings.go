@@ -80,7 +80,7 @@ type Settings struct {
 	// Congestion is the congestion control of TCP sockets by the kernel's name, or NoCongestionControl; empty is the kernel's default
 	// (VMA_TCP_CC_ALGO).
 	Congestion string
-	// MSS is the largest TCP segment, without options, 88 to 32767; MTU, 148 to 32807, is the longest IP packet that an
+	// MSS is the most payload and options of a TCP segment, 88 to 32767; MTU, 148 to 32807, is the longest IP packet that an
 	// offloaded ring sends, and keeps segments below it where MSS is 0. 0 is by the interface (VMA_MSS, VMA_MTU).
 	MSS, MTU int
 	// NoMulticastLoop keeps what sockets send to groups from members on this host (VMA_TX_MC_LOOPBACK=0).
@@ -97,10 +97,11 @@ type Settings struct {
 	// a logger of their own. nil: the log that the next three describe. slog.DiscardHandler silences it. Only code can give it.
 	Logger *slog.Logger
 	// LogLevel, LogDetails (0 to 3) and LogFile are for the engine's log where code gives it none (VMA_TRACELEVEL, VMA_LOG_DETAILS,
-	// VMA_LOG_FILE). With none of them it is slog.Default().
+	// VMA_LOG_FILE). With none of them it is slog.Default(). LogColors colours its lines on a terminal (VMA_LOG_COLORS).
 	LogLevel   LogLevel
 	LogDetails int
 	LogFile    string
+	LogColors  bool
 	// StatsDirectory is where the process publishes its statistics, for xtstat; it is made if its parent is there. StatsDirectoryAuto chooses,
 	// empty publishes nothing. StatsSockets is how many sockets have room, StatsGroup whose members may read (VMA_STATS_SHMEM_DIR,
 	// VMA_STATS_FD_NUM, SX_STATS_GROUP).
@@ -138,6 +139,7 @@ func Default() Settings {
 		RulesFile:         DefaultRulesFile,
 		ApplicationID:     DefaultApplicationID,
 		ExceptionHandling: -1,
+		LogColors:         true,
 
 		StatsDirectory: StatsDirectoryAuto,
 		StatsSockets:   100,

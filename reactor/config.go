@@ -39,7 +39,8 @@ type Config struct {
 	Grace time.Duration
 	// TimerBudget and PostBudget are how many timers fire and how many posted functions run in one turn at most; 0 means 256.
 	TimerBudget, PostBudget int
-	// Logger receives panics, and errors that no call can return; nil takes the engine's (xtreme.Engine.Logger).
+	// Logger receives panics, and errors that no call can return, repeated ones with a limit (conf.LimitRepeats); nil takes the engine's
+	// (xtreme.Engine.Logger).
 	Logger *slog.Logger
 
 	// Name is for RunGroup: its loops and their pollers are called Name-0, Name-1 and so on; without it loop-0, loop-1.

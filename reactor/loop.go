@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/socketxtreme/socketxtreme/conf"
 	"github.com/socketxtreme/socketxtreme/internal/clock"
 	"github.com/socketxtreme/socketxtreme/internal/sys"
 	"github.com/socketxtreme/socketxtreme/ring"
@@ -105,7 +106,7 @@ func newLoop(p *xtreme.Poller, c Config) (*Loop, error) {
 	if c.Logger == nil {
 		c.Logger = p.Engine().Logger()
 	}
-	l := &Loop{poller: p, config: c, log: c.Logger.With("loop", p.Name()), clock: clock.Now,
+	l := &Loop{poller: p, config: c, log: conf.LimitRepeats(c.Logger).With("loop", p.Name()), clock: clock.Now,
 		batch: make([]xtreme.Completion, c.Batch), longestSleep: -1}
 	l.external.fd = -1
 	l.posts.wake, l.posts.over = p.Wake, make(chan struct{})

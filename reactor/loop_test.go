@@ -261,3 +261,17 @@ func TestErrorsOfPollAreLoggedAndBornePatiently(t *testing.T) {
 	require.ErrorIs(t, l.onPollError(ring.ErrClosed), ring.ErrClosed, "this one at once")
 	require.NoError(t, l.onPollError(nil))
 }
+
+// Errors of Poll that come again and again, each after a Poll that delivers, do not fill the log, also one that the loop's configuration gives.
+func TestErrorsOfPollDoNotFillTheLog(t *testing.T) {
+	var log lines
+	l := turnByHand(t, conf.RingEpoll, nothing, Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	const n = 500
+	begin := time.Now()
+	for range n {
+		require.NoError(t, l.onPollError(fmt.Errorf("close: %w", unix.EIO)))
+		require.NoError(t, l.onPollError(nil))
+	}
+	require.LessOrEqual(t, strings.Count(log.String(), "msg=\"ring error\""), 10*(1+int(time.Since(begin)/time.Second)))
+	require.Eventually(t, func() bool { return strings.Contains(log.String(), "more like it") }, patience, time.Millisecond)
+}

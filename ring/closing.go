@@ -136,6 +136,7 @@ func (s *Socket) detach() {
 	if a.sending.detaching {
 		return
 	}
+	s.countRetransmits()
 	a.sending.detaching = true
 	a.lingering = false
 	s.closeShaper()

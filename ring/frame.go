@@ -55,8 +55,8 @@ func (k *Sink) DatagramIn(s *Socket, buffer uint32, off, n int, m *Meta) {
 	c.Err = nil
 	r.stats.Packets++
 	r.stats.Bytes += uint64(n)
-	if len(r.pages) > 0 || !s.totals.receive(uint32(n)) {
-		s.countReceived(r, n, m.ViaKernel)
+	if !r.pageReceived(s.handle.Slot, n, m.ViaKernel) && !s.totals.receive(uint32(n)) {
+		s.addCounts(1, uint64(n), 0, 0)
 	}
 	if over {
 		s.stop(stopBudget)
@@ -91,8 +91,8 @@ func (k *Sink) completeDatagram(s *Socket, p buffers.Packet, n int, over bool, m
 	c.Err = nil
 	r.stats.Packets++
 	r.stats.Bytes += uint64(n)
-	if len(r.pages) > 0 || !s.totals.receive(uint32(n)) {
-		s.countReceived(r, n, m.ViaKernel)
+	if !r.pageReceived(s.handle.Slot, n, m.ViaKernel) && !s.totals.receive(uint32(n)) {
+		s.addCounts(1, uint64(n), 0, 0)
 	}
 	if over {
 		s.stop(stopBudget)

@@ -26,7 +26,7 @@ type Monitor interface {
 }
 
 // EndMonitor is a Monitor that is told what each socket has counted when it is closed, those without a page included. Of those the counts of
-// packets that came through the kernel are 0.
+// packets that came through the kernel and of segments that were sent again are 0.
 type EndMonitor interface {
 	Monitor
 	EndSocket(s *Socket, counts *SocketPage)
@@ -79,6 +79,7 @@ type SocketPage struct {
 	QueuedPackets, QueuedBytes    uint64
 	QueuedPacketsMax              uint64
 	SendQueued, Budget, Offloaded uint64
+	QueuedBytesMax, Retransmits   uint64
 }
 
 // monitored is what a ring has of a socket with a page.
@@ -88,6 +89,8 @@ type monitored struct {
 	// What Monitor.DescribeSocket was called for last.
 	state   state
 	version uint32 // of the addresses
+
+	retransmits uint32 // the transport's, when they were added to the page last
 }
 
 // maxMonitored bounds the slots whose sockets may have pages.
@@ -112,6 +115,9 @@ func LossesOf(r *Ring) uint64 {
 	}
 	return 0
 }
+
+// PollsOf is how often the ring was polled, and how many of these polls returned something. For monitors, which the owner calls.
+func PollsOf(r *Ring) (polls, hits uint64) { return r.stats.Polls, r.stats.Hits }
 
 // FamilyOf is the family of the socket's addresses. For monitors.
 func FamilyOf(s *Socket) Family { return s.family }
@@ -178,9 +184,16 @@ func (r *Ring) closePage(s *Socket) {
 		m.EndSocket(s, r.lastCounts(s, x))
 	}
 	if x != nil {
-		*x = monitored{}
+		x.takeCounts()
 		r.monitor().CloseSocket(s)
 	}
+}
+
+// takeCounts moves what was counted in the page to the socket's record, and leaves x empty: totalCounts adds what both have.
+func (x *monitored) takeCounts() {
+	s, p := x.socket, x.page
+	*x = monitored{}
+	s.addCounts(p.Packets, p.Bytes, p.SentMessages, p.SentBytes)
 }
 
 // lastCounts are the counts of a socket that is being closed: those of its page x, or, without one, what would be there.
@@ -201,25 +214,30 @@ func (r *Ring) pageOf(s *Socket) *monitored {
 	return nil
 }
 
-// pageReceived counts a packet in the socket's page. slot is the socket's.
-func (r *Ring) pageReceived(slot uint32, n int, viaKernel bool) {
-	p := r.pages[slot].page
-	if p == nil {
-		return
+// pageReceived counts a packet of n bytes in the page of the socket in the slot; false: it has none. It is inlined.
+func (r *Ring) pageReceived(slot uint32, n int, viaKernel bool) bool {
+	if int(slot) >= len(r.pages) || r.pages[slot].page == nil {
+		return false
 	}
+	p := r.pages[slot].page
 	p.Packets++
 	p.Bytes += uint64(n)
 	if viaKernel {
 		p.KernelPackets++
 		p.KernelBytes += uint64(n)
 	}
+	return true
 }
 
-func (r *Ring) pageSent(slot uint32, messages, n int) {
-	if p := r.pages[slot].page; p != nil {
-		p.SentMessages += uint64(messages)
-		p.SentBytes += uint64(n)
+// pageSent is the same for messages that were sent, and n bytes in them.
+func (r *Ring) pageSent(slot uint32, messages, n int) bool {
+	if int(slot) >= len(r.pages) || r.pages[slot].page == nil {
+		return false
 	}
+	p := r.pages[slot].page
+	p.SentMessages += uint64(messages)
+	p.SentBytes += uint64(n)
+	return true
 }
 
 // RequestRefresh has the owner copy what is not stored where it is counted, in its next Poll or before it sleeps. It wakes no owner. Any
@@ -278,7 +296,7 @@ func (r *Ring) refreshSocket(x *monitored) {
 	a := s.active()
 	p.AcceptFailures = a.acceptErrs
 	p.QueuedPackets, p.QueuedBytes = uint64(a.received.n)+uint64(a.unseen.n), uint64(a.waiting)
-	p.QueuedPacketsMax = max(p.QueuedPacketsMax, p.QueuedPackets)
+	p.QueuedPacketsMax, p.QueuedBytesMax = max(p.QueuedPacketsMax, p.QueuedPackets), max(p.QueuedBytesMax, p.QueuedBytes)
 	p.SendQueued = uint64(a.sending.waiting.n) + uint64(a.sending.inflight)
 	p.Budget, p.HeldBytes, p.Offloaded = uint64(s.config().Budget), 0, 0
 	if s.handle.Account != 0 {
@@ -288,6 +306,36 @@ func (r *Ring) refreshSocket(x *monitored) {
 		p.Offloaded = 1
 	}
 	p.Drops = max(p.Drops, s.dropsForMonitor()) // it must not fall for those who read it: another transport counts anew
+	x.addRetransmits()
+}
+
+// countRetransmits is addRetransmits for a socket that the driver is about to let go of, if it has a page.
+func (s *Socket) countRetransmits() {
+	if x := s.ring().pageOf(s); x != nil {
+		x.addRetransmits()
+	}
+}
+
+// addRetransmits adds to a connection's page what the transport has sent again since the last call. A connection that has moved has another
+// transport, which counts anew. The last call is that of detach: later the descriptor may be another socket's.
+func (x *monitored) addRetransmits() {
+	s := x.socket
+	if s.handle.Kind != KindStream || s.family == UnixDomain || s.active().sending.detaching {
+		return
+	}
+	t, ok := s.transport().(Retransmitter)
+	if !ok {
+		return
+	}
+	n, err := t.Retransmits(s)
+	if err != nil {
+		return
+	}
+	if n < x.retransmits {
+		x.retransmits = 0
+	}
+	x.page.Retransmits += uint64(n - x.retransmits)
+	x.retransmits = n
 }
 
 // dropsForMonitor is the count of datagrams that the transport has dropped, as it was when Close was called if it was; 0 where nobody is told.
@@ -341,14 +389,11 @@ func (r *Ring) notePoll(n int) {
 	if r.slab.used > 0 {
 		r.stats.Queue.note(epoch, uint64(r.slab.used))
 	}
-	if l := r.set.config.Loop; l != nil && (n >= fullPoll || r.turn%busyPolls == 0) {
-		l.page.BuffersUsedPeak.note(epoch, l.usedBuffers())
-	}
 }
 
 // beginSleep and endSleep stand around a sleep: what passes meanwhile is no gap. begin is 0 where nothing is measured.
 func (r *Ring) beginSleep() (begin clock.Time) {
-	if l := r.set.config.Loop; l != nil && l.measuresSleep {
+	if l := r.loop; l != nil && l.measuresSleep {
 		begin = r.clock()
 		l.page.AsleepSince = uint64(time.Now().UnixNano())
 	}
@@ -358,7 +403,7 @@ func (r *Ring) beginSleep() (begin clock.Time) {
 // beginArmedSleep and endArmedSleep are the same for a caller that sleeps on descriptors: from the first Arm of the loop's rings to the first
 // Poll of one of them, or to EndSleep.
 func (r *Ring) beginArmedSleep() {
-	if l := r.set.config.Loop; l != nil && l.armed == 0 {
+	if l := r.loop; l != nil && l.armed == 0 {
 		l.armed = r.beginSleep()
 	}
 }
@@ -367,7 +412,7 @@ func (r *Ring) beginArmedSleep() {
 func EndSleep(r *Ring) { r.endArmedSleep() }
 
 func (r *Ring) endArmedSleep() {
-	if l := r.set.config.Loop; l != nil {
+	if l := r.loop; l != nil {
 		r.endSleep(l.armed)
 		l.armed = 0
 	}
@@ -376,7 +421,7 @@ func (r *Ring) endArmedSleep() {
 // endSleep is the end of a sleep that began at begin, 0 if sleeps are not measured. The time that was slept is no gap between polls: the next
 // one is counted from the next Poll on.
 func (r *Ring) endSleep(begin clock.Time) {
-	l := r.set.config.Loop
+	l := r.loop
 	if l == nil {
 		return
 	}

@@ -43,3 +43,42 @@ func TestPeakOfTwoIntervals(t *testing.T) {
 	p.note(8, 1)
 	require.Equal(t, Peak{{8, 1}, {7, 2}}, p)
 }
+
+// paging is a Monitor that gives each socket a page, and forgets it when it is closed.
+type paging struct {
+	Monitor
+	page *SocketPage
+}
+
+func (p *paging) OpenSocket(*Socket) *SocketPage { return p.page }
+func (p *paging) DescribeSocket(*Socket)         {}
+func (p *paging) CloseSocket(*Socket)            { *p.page = SocketPage{} }
+
+// A socket with a page counts in it alone, and keeps the counts when the page is closed, also those beyond what its record has room for.
+func TestCountsOfASocketWithAPage(t *testing.T) {
+	set := &Set{sockets: socketTable{current: -1}, actives: []*activeState{{}}, settings: []*settings{{}}, config: SetConfig{Monitor: &paging{page: &SocketPage{}}}}
+	set.number = sets.add(set)
+	defer sets.close(set.number, closedSet)
+	r := &Ring{set: set}
+	r.number = rings.add(r)
+	defer rings.close(r.number, closedRing)
+	s := set.sockets.add()
+	s.maker = set.number
+	s.setRing(r)
+	const n = 3 << 30
+	s.countSent(r, 1, 10)
+	r.openPage(s)
+	require.NotNil(t, r.pageOf(s))
+	for range 5 {
+		s.countReceived(r, n, true)
+		s.countSent(r, 1<<31, n)
+	}
+	page := r.pageOf(s).page
+	require.EqualValues(t, 5, page.Packets)
+	require.EqualValues(t, 5*n, page.KernelBytes)
+	want := socketCounts{Packets: 5, Bytes: 5 * n, SentMessages: 5<<31 + 1, SentBytes: 5*n + 10}
+	require.Equal(t, want, s.totalCounts())
+	r.pages[0].takeCounts()
+	require.Nil(t, r.pageOf(s))
+	require.Equal(t, want, s.totalCounts())
+}

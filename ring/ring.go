@@ -96,9 +96,12 @@ func PollBehind(r *Ring, dst []Completion, before int) (int, error) {
 			r.traceCompletions("completion", dst[:n])
 		}
 	}
-	if l := r.set.config.Loop; l != nil {
+	if l := r.loop; l != nil {
 		if n == 0 || n >= fullPoll || r.turn%busyPolls == 0 {
 			l.polled(r.epoch)
+			if n > 0 {
+				l.page.BuffersUsedPeak.note(*r.epoch, l.usedBuffers())
+			}
 		}
 		if n > 0 {
 			l.noteDelivered(dst[:n])
@@ -174,9 +177,9 @@ func (r *Ring) lockThread() {
 func (r *Ring) runPosted(dst []Completion) {
 	r.sink.dst = dst
 	defer func() { r.sink.dst = nil }()
-	r.set.config.Loop.Mark(WorkPosted)
+	r.loop.Mark(WorkPosted)
 	r.stats.Posted += uint64(r.inbox.run())
-	r.set.config.Loop.Mark(WorkUnknown)
+	r.loop.Mark(WorkUnknown)
 }
 
 // Flush starts sends that wait for the next Poll, those of paced sockets whose time has come among them. Before the first Poll it does

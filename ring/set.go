@@ -216,7 +216,7 @@ func (set *Set) newRing(key Key) (*Ring, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ring: make %s ring: %w", set.kind, err)
 	}
-	r := &Ring{drv: drv, pool: set.config.Pool, clock: set.config.Clock, set: set, key: key, realClock: set.realClock}
+	r := &Ring{drv: drv, pool: set.config.Pool, clock: set.config.Clock, set: set, key: key, realClock: set.realClock, loop: set.config.Loop}
 	if r.trace = set.config.Trace; r.trace == nil {
 		r.trace = noTrace
 	}

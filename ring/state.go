@@ -57,6 +57,7 @@ type Ring struct {
 	epoch              *uint64     // number of the interval that peaks are noted for
 	pages              []monitored // of sockets, by slot; as long as needed
 	nextPage           int         // that the next refresh begins with
+	loop               *Loop       // the set's: SetConfig.Loop
 	set                *Set
 	key                Key
 	failures           []error    // of calls that had no caller to return them to; the next Poll returns them, alone

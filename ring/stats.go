@@ -126,8 +126,8 @@ func (s *Socket) countShortSend() {
 	s.activate().counts.ShortSends++
 }
 
-// totals are the part of a socket's counts that its record has. What has no room in 32 bits goes to its active state, and is kept beside the
-// records when the socket becomes idle.
+// totals are the counts of a socket without a page, as far as they have room in its record. What has no room in 32 bits goes to its active
+// state, and is kept beside the records when the socket becomes idle. A socket with a page counts there instead, until the page is closed.
 type totals struct{ packets, bytes, sentMessages, sentBytes uint32 }
 
 // receive is countReceived for a socket without a page: false, and nothing has happened, when a number would wrap. It is inlined.
@@ -140,54 +140,43 @@ func (t *totals) receive(n uint32) bool {
 	return true
 }
 
-// countReceived counts a packet of n bytes, less than 4 GiB, in the socket's record and in its page, if it has one. r is its ring.
+// countReceived counts a packet of n bytes, less than 4 GiB, in the socket's page, or without one in its record. r is its ring.
 func (s *Socket) countReceived(r *Ring, n int, viaKernel bool) {
-	if slot := s.handle.Slot; int(slot) < len(r.pages) {
-		r.pageReceived(slot, n, viaKernel)
-	}
-	t := &s.totals
-	t.packets++
-	t.bytes += uint32(n)
-	if t.packets == 0 || t.bytes < uint32(n) { // one of them has wrapped round: the carry is counted elsewhere
-		s.carryReceived(t.packets == 0, t.bytes < uint32(n))
+	if !r.pageReceived(s.handle.Slot, n, viaKernel) && !s.totals.receive(uint32(n)) {
+		s.addCounts(1, uint64(n), 0, 0)
 	}
 }
 
-func (s *Socket) carryReceived(packets, bytes bool) {
-	c := &s.activate().counts
-	c.Packets += carry(packets)
-	c.Bytes += carry(bytes)
-}
-
-// countSent counts messages that were sent, and n bytes in them, in the same places.
+// countSent counts messages that were sent, and n bytes in them, in the same place.
 func (s *Socket) countSent(r *Ring, messages, n int) {
-	if slot := s.handle.Slot; int(slot) < len(r.pages) {
-		r.pageSent(slot, messages, n)
+	if !r.pageSent(s.handle.Slot, messages, n) {
+		s.addCounts(0, 0, uint64(messages), uint64(n))
 	}
+}
+
+// addCounts adds to the counts of the socket's record: what they have no room for goes to the active state.
+func (s *Socket) addCounts(packets, bytes, sentMessages, sentBytes uint64) {
 	t := &s.totals
-	t.sentMessages += uint32(messages)
-	t.sentBytes += uint32(n)
-	if t.sentMessages < uint32(messages) || t.sentBytes < uint32(n) {
-		s.carrySent(t.sentMessages < uint32(messages), t.sentBytes < uint32(n))
+	for _, x := range [...]struct {
+		low   *uint32
+		high  func(c *socketCounts) *uint64
+		added uint64
+	}{
+		{&t.packets, func(c *socketCounts) *uint64 { return &c.Packets }, packets},
+		{&t.bytes, func(c *socketCounts) *uint64 { return &c.Bytes }, bytes},
+		{&t.sentMessages, func(c *socketCounts) *uint64 { return &c.SentMessages }, sentMessages},
+		{&t.sentBytes, func(c *socketCounts) *uint64 { return &c.SentBytes }, sentBytes},
+	} {
+		sum := uint64(*x.low) + x.added
+		*x.low = uint32(sum)
+		if carry := sum >> 32 << 32; carry != 0 {
+			*x.high(&s.activate().counts) += carry
+		}
 	}
 }
 
-func (s *Socket) carrySent(messages, bytes bool) {
-	c := &s.activate().counts
-	c.SentMessages += carry(messages)
-	c.SentBytes += carry(bytes)
-}
-
-// carry is what a 32-bit count that has wrapped adds to the 64-bit one behind it.
-func carry(over bool) uint64 {
-	if over {
-		return 1 << 32
-	}
-	return 0
-}
-
-// totalCounts adds up the socket's counts: 32 bits of them are in the record, the rest in its active state, or in the set's table while it has
-// none.
+// totalCounts adds up the socket's counts: those of its page, 32 bits in the record, and the rest in its active state, or in the set's table
+// while it has none.
 func (s *Socket) totalCounts() socketCounts {
 	c := s.active().counts
 	if s.marks&markCounts != 0 && !s.isActive() {
@@ -197,5 +186,13 @@ func (s *Socket) totalCounts() socketCounts {
 	c.Bytes += uint64(s.totals.bytes)
 	c.SentMessages += uint64(s.totals.sentMessages)
 	c.SentBytes += uint64(s.totals.sentBytes)
+	if r := s.ring(); r != nil {
+		if x := r.pageOf(s); x != nil {
+			c.Packets += x.page.Packets
+			c.Bytes += x.page.Bytes
+			c.SentMessages += x.page.SentMessages
+			c.SentBytes += x.page.SentBytes
+		}
+	}
 	return c
 }

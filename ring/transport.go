@@ -201,6 +201,12 @@ type DropReporter interface {
 	StopDropReports(s *Socket) error
 }
 
+// Retransmitter is a Transport that counts what its connections have sent again.
+type Retransmitter interface {
+	// Retransmits is how many segments the connection has sent again since the transport has it (TCP_INFO: tcpi_total_retrans).
+	Retransmits(s *Socket) (uint32, error)
+}
+
 // SendReport is when a datagram left.
 type SendReport struct {
 	ID       uint32 // which one, counted from 0 on since the socket asked for reports

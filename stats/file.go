@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/socketxtreme/socketxtreme/internal/sys"
+	"github.com/socketxtreme/socketxtreme/internal/version"
 )
 
 // Config is what a file is made with.
@@ -36,6 +36,7 @@ type File struct {
 	mu      sync.Mutex // of blocks that are opened and closed
 	sampler *sampler
 	host    *Block // of section host
+	places  hostPlaces
 }
 
 // section is the blocks of a section.
@@ -44,6 +45,10 @@ type section struct {
 	number int
 	blocks []*Block // nil: free; [0] adds up those that were closed
 	used   int      // the last one that is in use
+
+	// Of drivers, whose blocks name their counters: how much the totals have grown in all blocks, by their rows. By the sampler, with the
+	// file's lock.
+	grown map[*Counter]uint64
 }
 
 // Create makes the file of this process and starts its sampler. The newest eight files of processes that have ended stay in the directory.
@@ -75,7 +80,7 @@ func create(c Config) (*File, error) {
 	var words int
 	f.desc, words = describe(c.Sockets)
 	now := time.Now().UnixNano()
-	f.desc.Program, f.desc.Command, f.desc.Version = filepath.Base(os.Args[0]), os.Args, moduleVersion()
+	f.desc.Program, f.desc.Command, f.desc.Version = filepath.Base(os.Args[0]), os.Args, version.OfModule()
 	f.path = filepath.Join(c.Directory, fileName(os.Getpid(), now))
 	if c.Control {
 		f.desc.Control = filepath.Base(f.path) + controlSuffix
@@ -129,10 +134,13 @@ func (f *File) fill(now int64, words, group int) error {
 		l := &f.desc.Sections[i]
 		s := &section{layout: l, number: i, blocks: make([]*Block, l.Blocks)}
 		s.blocks[0] = f.newBlock(s, 0)
+		if l.Name == Drivers {
+			s.grown = map[*Counter]uint64{}
+		}
 		f.sections[l.Name] = s
 	}
 	f.host = f.Open(Host, nil, 0)
-	f.host.places = map[string]int{}
+	f.places.byName = map[string]*hostPlace{}
 	return nil
 }
 
@@ -173,14 +181,13 @@ type Block struct {
 	lookBegan, lookDone atomic.Int64 // see BeginLook
 
 	// By the sampler, with the file's lock.
-	last        []uint64       // the counters as they were at its last turn
-	looked      int64          // lookDone then
-	grown       int64          // when the counter with onset grew last
-	growing     bool           // the journal has its onset, and not its end
-	onsetValue  uint64         // what it was before its onset
-	places      map[string]int // of the host's counters, by name
-	rows        []*Counter     // of counters that the block names
-	rowNames    []string       // and their names
+	last        []uint64   // the counters as they were at its last turn
+	looked      int64      // lookDone then
+	grown       int64      // when the counter with onset grew last
+	growing     bool       // the journal has its onset, and not its end
+	onsetValue  uint64     // what it was before its onset
+	rows        []*Counter // of counters that the block names
+	rowNames    []string   // and their names
 	rowsVersion uint64
 	lastOf      map[string]uint64 // the value of last of each name that the block has had: a counter may move to another place
 	baselineOf  map[string]uint64 // the same of baseline
@@ -313,21 +320,3 @@ func (b *Block) EndLook() { b.lookDone.Store(b.lookBegan.Load()) }
 
 // SetCount says how many counters a block with names has, those without room included.
 func (b *Block) SetCount(n int) { atomic.StoreUint64(&b.words[blockCount], uint64(n)) }
-
-// moduleVersion is the version of the module that publishes.
-func moduleVersion() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return ""
-	}
-	const module = "github.com/socketxtreme/socketxtreme"
-	if info.Main.Path == module {
-		return info.Main.Version
-	}
-	for _, d := range info.Deps {
-		if d.Path == module {
-			return d.Version
-		}
-	}
-	return ""
-}

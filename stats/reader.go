@@ -142,7 +142,7 @@ type View struct {
 	Names    []string          // of its counters, in the table's order
 	Totals   map[string]uint64 // counters as they are in the file; of peaks the larger one of this interval and the last
 	Baseline map[string]uint64 // what Zero has stored of them
-	Unnamed  int               // counters of a driver that found no room
+	Unnamed  int               // counters of a driver, or of the host, that found no room
 }
 
 // Value is a counter since the baseline; gauges and peaks as they are.
@@ -288,12 +288,13 @@ func parseInfo(text []byte) map[string]string {
 
 // Sample is what was counted until a moment, summed over all blocks, with the peaks of the interval that ended then.
 type Sample struct {
+	Number   uint64 // from 1 on; 1 is the first one of the file
 	Time     time.Time
 	Interval time.Duration
 	Values   map[string]uint64 // by column, "ring.packets", and by counter of the host, "host.eth0.rx_packets"
 }
 
-// hostNames are the names of the host's counters, by their places in samples. They only grow.
+// hostNames are the names of the host's counters, by their places in samples.
 func (r *Reader) hostNames() (names []string) {
 	for _, v := range r.Blocks(Host) {
 		names = v.Names
@@ -312,7 +313,7 @@ func (r *Reader) Samples() []Sample {
 	end := r.load64(headSamples)
 	for n := end - min(end, uint64(l.Capacity)); n < end; n++ {
 		at := l.Offset + int(n%uint64(l.Capacity))*l.Words
-		s := Sample{Time: wall(r.load64(at + sampleTime)), Interval: time.Duration(r.load64(at + sampleInterval)), Values: map[string]uint64{}}
+		s := Sample{Number: n + 1, Time: wall(r.load64(at + sampleTime)), Interval: time.Duration(r.load64(at + sampleInterval)), Values: map[string]uint64{}}
 		for i, name := range r.description.Columns {
 			s.Values[name] = r.load64(at + sampleHeader + i)
 		}

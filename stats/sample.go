@@ -163,7 +163,8 @@ func (s *sampler) lookAt(b *Block) {
 
 // findLosses compares a block's counters of losses with what they were at the last call, and writes an EventDrop for each that has grown. With
 // the lock. What was lost since the step before gets the time in the middle. Counters that a block names are those of drivers, which store them
-// when a step asks for it, and say when they looked (Block.BeginLook): there the loss is between two of these looks.
+// when a step asks for it, and say when they looked (Block.BeginLook): there the loss is between two of these looks. What their totals grow by
+// is added to the sums of the section.
 func (s *sampler) findLosses(b *Block, now int64) {
 	l := b.section.layout
 	if l.Names > 0 {
@@ -174,6 +175,9 @@ func (s *sampler) findLosses(b *Block, now int64) {
 				return // the owner writes names: the next turn looks at the counters
 			}
 			if v != b.last[i] {
+				if row != nil && row.Type == Total && v > b.last[i] && b.section.grown != nil {
+					b.section.grown[row] += v - b.last[i]
+				}
 				if row != nil && row.Loss && v > b.last[i] {
 					since, until := b.looked, b.lookBegan.Load()
 					if until == 0 { // the owner does not say
@@ -273,6 +277,10 @@ func (b *Block) namedRows() []*Counter {
 			b.last[i] = b.lastOf[name]
 			atomic.StoreUint64(&b.baseline[i], b.baselineOf[name])
 		}
+		if b == b.file.host { // its names keep their places, and a place that was taken away does not come back
+			clear(b.lastOf)
+			clear(b.baselineOf)
+		}
 	}
 	return b.rows
 }
@@ -319,32 +327,23 @@ func (s *sampler) copyLinkCounters() {
 				continue
 			}
 			if v := atomic.LoadUint64(&b.counters[i]); v > 0 {
-				f.host.setByName(b.name(i), v)
+				f.storeHost(b.name(i), v, ofDriver)
 			}
 		}
 	}
 }
 
-// SetHost stores a counter of section host. By the function of OnTick alone. A counter without room is not stored, see SetNamed.
-func (f *File) SetHost(name string, value uint64) { f.host.setByName(name, value) }
-
-// setByName stores a counter at the place of its name, which it keeps while the block is open. By the sampler's goroutine.
-func (b *Block) setByName(name string, value uint64) {
-	i, ok := b.places[name]
-	if !ok {
-		i = len(b.places)
-		b.places[name] = i
-		b.SetCount(i + 1)
-	}
-	b.SetNamed(i, name, value)
-}
-
-// sum is a column over all blocks, those that were closed included: of one moment, so that sums of totals never go back.
+// sum is a column over all blocks, those that were closed included: of one moment, so that sums of totals never go back. Of counters that
+// drivers name it is what they had grown by at the last turn of findLosses.
 func (s *sampler) sum(c *column) (sum uint64) {
 	f, l := s.file, c.section.layout
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if l.Names == 0 && c.row.Type == Total {
+	switch {
+	case c.row.Type != Total:
+	case l.Names > 0:
+		return c.section.grown[c.row]
+	default:
 		sum = c.section.blocks[0].counters[c.word]
 	}
 	for _, b := range c.section.blocks[1 : c.section.used+1] {

@@ -64,6 +64,43 @@ func TestSamplesHaveSumsAndPeaksOfTheirInterval(t *testing.T) {
 	require.Equal(t, time.Second, s[2].Time.Sub(s[1].Time))
 }
 
+// The sums of counters that drivers name do not go back when a ring is closed, when a link is closed and its counters go, or when a counter
+// begins anew. A gauge is what is now.
+func TestSumsOfDriversNeverGoBack(t *testing.T) {
+	f, run, r := still(t)
+	store := func(b *Block, counters ...any) {
+		for i := 0; i < len(counters); i += 2 {
+			b.SetNamed(i/2, counters[i].(string), uint64(counters[i+1].(int)))
+		}
+		b.SetCount(len(counters) / 2)
+	}
+	const full, lost, open = "driver.xdp.rx_ring_full", "driver.stack.lost", "driver.tcp.connections"
+	check := func(what string, wantFull, wantLost, wantOpen uint64) {
+		t.Helper()
+		run(ticksPerTurn)
+		s := r.Samples()
+		last := s[len(s)-1].Values
+		require.Equal(t, []uint64{wantFull, wantLost, wantOpen}, []uint64{last[full], last[lost], last[open]}, what)
+	}
+	run(2)
+	a, b := f.Open(Drivers, nil, 1), f.Open(Drivers, nil, 2)
+	store(a, "eth0/0.xdp.rx_ring_full", 3, "eth0/1.xdp.rx_ring_full", 4, "stack.lost", 10, "tcp.connections", 2)
+	store(b, "eth1.xdp.rx_ring_full", 100, "tcp.connections", 5)
+	check("two rings", 107, 10, 7)
+	store(a, "eth0/1.xdp.rx_ring_full", 6, "stack.lost", 11, "tcp.connections", 2)
+	check("a link is closed, the other one and the stack go on", 109, 11, 7)
+	store(a, "eth0/0.xdp.rx_ring_full", 1, "eth0/1.xdp.rx_ring_full", 6, "stack.lost", 11, "tcp.connections", 2)
+	check("the link is opened again, and counts from zero: what it has by then is no growth that was seen", 109, 11, 7)
+	store(a, "eth0/0.xdp.rx_ring_full", 2, "eth0/1.xdp.rx_ring_full", 6, "stack.lost", 11, "tcp.connections", 2)
+	check("it goes on", 110, 11, 7)
+	store(b, "eth1.xdp.rx_ring_full", 101, "tcp.connections", 5)
+	b.Close()
+	check("a ring is closed, with what it had counted last", 111, 11, 2)
+	c := f.Open(Drivers, nil, 3) // in its place
+	store(c, "eth1.xdp.rx_ring_full", 2)
+	check("another one begins", 113, 11, 2)
+}
+
 // An interval is as long as it took, also when the system's clock is set in it.
 func TestIntervalsWhenTheClockIsSet(t *testing.T) {
 	f, run, r := still(t)
@@ -91,6 +128,7 @@ func TestSamplesOfAQuarterOfAnHour(t *testing.T) {
 	s := r.Samples()
 	require.Len(t, s, sampleCount)
 	for i := range s {
+		require.EqualValues(t, i+6, s[i].Number)
 		require.EqualValues(t, i+5, s[i].Values["ring.packets"])
 	}
 }

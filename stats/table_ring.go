@@ -96,4 +96,7 @@ var socketCounters = []Counter{
 	{Name: "send_queued", Unit: "messages", Type: Gauge, Help: "messages on their way out", Kernel: "Send-Q"},
 	{Name: "budget", Unit: "bytes", Type: Gauge, Help: "the most buffer memory that the socket may hold; 0: as much as the pool has free"},
 	{Name: "offloaded", Unit: "flag", Type: Gauge, Help: "1 when the library's stack carries the socket"},
+	{Name: "queued_bytes_max", Unit: "bytes", Type: Gauge, Help: "the most bytes that waited, of what was looked at ten times a second"},
+	{Name: "retransmits", Unit: "segments", Type: Total, Kernel: "RetransSegs; TCP_INFO: tcpi_total_retrans",
+		Help: "segments that a TCP connection sent again, looked at ten times a second"},
 }

@@ -10,8 +10,8 @@ import (
 const Rule = "======================================================\n"
 
 // WriteSocket writes what vma_stats shows of a socket in its view 3, as far as it is counted here, with lines that it does not have where there
-// is more to say. suffix is "/s" for values that are rates.
-func WriteSocket(w io.Writer, v *View, suffix string) {
+// is more to say. ring is the socket's, whose polls are shown; nil: they are not known. suffix is "/s" for values that are rates.
+func WriteSocket(w io.Writer, v, ring *View, suffix string) {
 	fmt.Fprintf(w, "%s\tFd=[%d]\n", Rule, v.ID)
 	fmt.Fprintf(w, "- %s, Non-blocked", strings.ToUpper(v.Info["protocol"]))
 	switch v.Info["mc_loop"] {
@@ -65,12 +65,22 @@ func WriteSocket(w io.Writer, v *View, suffix string) {
 		if b := n("budget"); b != 0 {
 			limit = fmt.Sprint(b)
 		}
-		fmt.Fprintf(w, "Rx byte: cur %d / limit %s\n", n("queued_bytes"), limit)
+		fmt.Fprintf(w, "Rx byte: cur %d / max %d / limit %s\n", n("queued_bytes"), n("queued_bytes_max"), limit)
 		fmt.Fprintf(w, "Rx pkt : cur %d / max %d / dropped%s %d\n", n("queued_packets"), n("queued_packets_max"), suffix, n("drops"))
 		active = true
 	}
 	if h := n("held_bytes"); h != 0 {
 		fmt.Fprintf(w, "Rx zero copy buffers: cur %d bytes\n", h)
+		active = true
+	}
+	if ring != nil {
+		if polls, hits := ring.Value("polls"), ring.Value("hits"); polls > 0 {
+			hits = min(hits, polls) // it may be read later
+			fmt.Fprintf(w, "Rx poll: %d / %d (%2.2f%%) [miss/hit]%s\n", polls-hits, hits, 100*float64(hits)/float64(polls), suffix)
+		}
+	}
+	if again := n("retransmits"); again != 0 {
+		fmt.Fprintf(w, "Retransmissions: %d%s\n", again, suffix)
 		active = true
 	}
 	if d, h := n("callback_drops"), n("callback_holds"); d|h != 0 {

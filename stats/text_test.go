@@ -13,7 +13,7 @@ func TestSocketReadWhileItCounts(t *testing.T) {
 	v.Totals["packets"], v.Totals["bytes"], v.Totals["offloaded"] = 10, 10<<10, 1
 	v.Totals["kernel_packets"], v.Totals["kernel_bytes"] = 11, 11<<10
 	var text strings.Builder
-	WriteSocket(&text, &v, "")
+	WriteSocket(&text, &v, nil, "")
 	require.NotContains(t, text.String(), "Rx Offload")
 	require.Contains(t, text.String(), "Rx OS info: 10 / 10 / 0 / 0")
 }

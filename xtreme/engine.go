@@ -3,7 +3,6 @@ package xtreme
 import (
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"slices"
 	"sync"
@@ -22,8 +21,7 @@ type Engine struct {
 	settings conf.Settings
 	nics     *interfaces // shared by the offloaded rings of all pollers
 	rules    rulebook
-	log      *slog.Logger
-	logFile  io.Closer // the log that the settings describe; nil if the program has given one
+	log      *conf.Log
 
 	mu       sync.Mutex
 	kinds    map[conf.RingKind]chosen // decisions of choose, by the kind that was asked for
@@ -53,13 +51,13 @@ func New(s conf.Settings) (*Engine, error) {
 	}
 	e := &Engine{settings: s, kinds: map[conf.RingKind]chosen{}}
 	var err error
-	if e.log, e.logFile, err = openLog(&s); err != nil {
+	if e.log, err = openLog(&s); err != nil {
 		return nil, fmt.Errorf("xtreme: %w", err)
 	}
 	e.warnOfLogLevel()
 	e.logUnused(s.WithoutEffect())
 	if s.Logger != nil {
-		unused := []string{"VMA_LOG_DETAILS", "VMA_LOG_FILE"}
+		unused := []string{"VMA_LOG_DETAILS", "VMA_LOG_FILE", "VMA_LOG_COLORS"}
 		if !s.LogLevel.Includes(conf.LogInfo) { // at info and above the level has an effect: the settings are printed
 			unused = append(unused, "VMA_TRACELEVEL")
 		}
@@ -67,7 +65,7 @@ func New(s conf.Settings) (*Engine, error) {
 			e.SettingUnused(name, "the program gave the engine a logger")
 		}
 	}
-	e.nics = newInterfaces(e.log, &s)
+	e.nics = newInterfaces(e.log.Logger, &s)
 	if err = e.loadRules(); err == nil {
 		err = e.openRecorder(&s.Offload)
 	}
@@ -75,7 +73,7 @@ func New(s conf.Settings) (*Engine, error) {
 		err = e.openSocketReport()
 	}
 	if err != nil {
-		err = errors.Join(err, e.recorder.Close(), e.closeLog())
+		err = errors.Join(err, e.recorder.Close(), e.log.Close())
 		panicIfFatal(err)
 		return nil, err
 	}
@@ -86,14 +84,6 @@ func New(s conf.Settings) (*Engine, error) {
 	return e, nil
 }
 
-// closeLog closes the log's file, if the settings named one.
-func (e *Engine) closeLog() error {
-	if e.logFile == nil {
-		return nil
-	}
-	return e.logFile.Close()
-}
-
 // Start decides which kind of ring the engine's pollers use, by probing the kernel. It is optional: the first NewPoller does the same. A
 // program calls Start to learn early that the ring it asks for does not work here (the error says why), or to keep the probes out of a later
 // NewPoller. Further calls change nothing.
@@ -102,9 +92,10 @@ func (e *Engine) Start() error {
 	return err
 }
 
-// Logger returns the engine's log: Settings.Logger; else the one that the settings describe (VMA_LOG_FILE, VMA_TRACELEVEL, VMA_LOG_DETAILS);
-// else slog.Default(). Close closes its file.
-func (e *Engine) Logger() *slog.Logger { return e.log }
+// Logger returns the engine's log. It writes through Settings.Logger; else it is the one that the settings describe (VMA_LOG_FILE,
+// VMA_TRACELEVEL, VMA_LOG_DETAILS); else it writes through slog.Default(). Warnings and errors that are repeated are limited
+// (conf.LimitRepeats). Close closes its file.
+func (e *Engine) Logger() *slog.Logger { return e.log.Logger }
 
 // Settings returns the settings that the engine was made with.
 func (e *Engine) Settings() conf.Settings { return e.settings }
@@ -198,7 +189,7 @@ func (e *Engine) Close() error {
 	}
 	e.closeFeeds()
 	// Without the lock, because a capture file may be a pipe that is read slowly.
-	return errors.Join(e.stats.close(e), e.socketReport.close(), e.recorder.Close(), e.closeLog())
+	return errors.Join(e.stats.close(e), e.socketReport.close(), e.recorder.Close(), e.log.Close())
 }
 
 // markClosed makes NewPoller fail from now on. It is an error if a poller is open or being made.

@@ -12,20 +12,20 @@ type gapBudgets [len(gapClasses) + 1]gapBudget
 // gapClasses are the upper limits of the lengths that have a budget of their own; the last one has none.
 var gapClasses = [...]time.Duration{time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond}
 
-// of is the budget for gaps of a length.
-func (b *gapBudgets) of(length time.Duration) *gapBudget {
+// gapClass is the index of the budget for gaps of a length.
+func gapClass(length time.Duration) int {
 	i := 0
 	for i < len(gapClasses) && length >= gapClasses[i] {
 		i++
 	}
-	return &b[i]
+	return i
 }
 
 // gapBudget is a bucket of tokens: one for each gap that is written.
 type gapBudget struct {
 	tokens  float64
 	at      time.Time // when tokens was right
-	leftOut int       // since the last gap that was written
+	leftOut int       // since the last gap that was written: for want of tokens, or of room in the queue (gapQueue)
 }
 
 const (

@@ -28,10 +28,10 @@ func TestGapBudget(t *testing.T) {
 	// Long gaps have a budget of their own.
 	var all gapBudgets
 	for range 10 * gapBurst {
-		all.of(5 * time.Millisecond).allows(begin)
+		all[gapClass(5*time.Millisecond)].allows(begin)
 	}
 	for _, d := range []time.Duration{100 * time.Microsecond, 10 * time.Millisecond, time.Second} {
-		_, ok := all.of(d).allows(begin)
+		_, ok := all[gapClass(d)].allows(begin)
 		require.True(t, ok, d)
 	}
 	// A quiet machine has all of them.

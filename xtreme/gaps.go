@@ -31,13 +31,15 @@ type gapRecord struct {
 type gapQueue struct {
 	records    [64]gapRecord
 	head, tail atomic.Uint32 // how many were taken; how many were put
+	discarded  [len(gapBudgets{})]atomic.Uint32
 }
 
-// put adds a gap; the poller's owner calls it. If the queue is full the gap is discarded: the journal does not have it, but the loop has counted
-// it in the poller's block already.
+// put adds a gap; the poller's owner calls it. If the queue is full the gap is discarded: the journal does not have it, which the next gap of
+// its class says (countDiscarded). The loop has counted it in the poller's block already.
 func (q *gapQueue) put(g gapRecord) {
 	t := q.tail.Load()
 	if t-q.head.Load() == uint32(len(q.records)) {
+		q.discarded[gapClass(g.Length)].Add(1)
 		return
 	}
 	q.records[t%uint32(len(q.records))] = g
@@ -53,6 +55,13 @@ func (q *gapQueue) take() (g gapRecord, ok bool) {
 	g = q.records[h%uint32(len(q.records))]
 	q.head.Store(h + 1)
 	return g, true
+}
+
+// countDiscarded adds the gaps that found no room, since the last call, to those that budgets have left out; the statistics' goroutine calls it.
+func (q *gapQueue) countDiscarded(b *gapBudgets) {
+	for class := range q.discarded {
+		b[class].leftOut += int(q.discarded[class].Swap(0))
+	}
 }
 
 // threadCounts are what the kernel counts of a thread.
@@ -243,6 +252,7 @@ func (p *publication) nameGaps() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for m := range p.monitors {
+		m.gaps.countDiscarded(&p.gapBudgets)
 		for {
 			g, ok := m.gaps.take()
 			if !ok {
@@ -252,7 +262,7 @@ func (p *publication) nameGaps() {
 			if p.host != nil && g.Length >= stealLeast {
 				steal = p.host.StealSince()
 			}
-			leftOut, ok := p.gapBudgets.of(g.Length).allows(g.end)
+			leftOut, ok := p.gapBudgets[gapClass(g.Length)].allows(g.end)
 			if !ok {
 				continue
 			}
@@ -290,12 +300,13 @@ func (p *publication) removeMonitor(m *monitor) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.monitors, m)
+	m.gaps.countDiscarded(&p.gapBudgets)
 	for {
 		g, ok := m.gaps.take()
 		if !ok {
 			break
 		}
-		if leftOut, ok := p.gapBudgets.of(g.Length).allows(g.end); ok {
+		if leftOut, ok := p.gapBudgets[gapClass(g.Length)].allows(g.end); ok {
 			p.noteGap(m, &g, unknownCause, leftOut)
 		}
 	}

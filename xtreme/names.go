@@ -161,11 +161,25 @@ const (
 	UnixDomain = ring.UnixDomain
 )
 
-// The errors a program meets most; see package ring for the others.
+// The errors of the contract, for errors.Is; see package ring.
 var (
 	ErrWouldBlock   = ring.ErrWouldBlock
+	ErrNothing      = ring.ErrNothing
 	ErrClosed       = ring.ErrClosed
-	ErrDeadline     = ring.ErrDeadline
+	ErrOwner        = ring.ErrOwner
+	ErrNoSlice      = ring.ErrNoSlice
+	ErrMode         = ring.ErrMode
 	ErrTruncated    = ring.ErrTruncated
+	ErrDeadline     = ring.ErrDeadline
 	ErrNotSupported = ring.ErrNotSupported
+	ErrState        = ring.ErrState
+)
+
+// The errors that carry more than a text, for errors.As; see package ring.
+type (
+	OpError       = ring.OpError       // what was being done, and the errno
+	FeatureError  = ring.FeatureError  // an ErrNotSupported, with the reason's code
+	CallbackPanic = ring.CallbackPanic // a panic of a callback, with its stack
+	SpaceError    = ring.SpaceError    // how much room a packet needs
+	FileError     = ring.FileError     // how much of a file was sent
 )

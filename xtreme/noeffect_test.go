@@ -70,7 +70,7 @@ var asItIs = map[string][]string{
 var valueOf = map[string]string{
 	"SX_RING": "epoll", "SX_OFFLOAD_INTERFACES": "none0", "SX_CHECKSUM": "strict", "SX_OFFLOAD_TIME": "xdp", "SX_OFFLOAD_XDP_MODE": "generic", "SX_CAPTURE": "cap.%d", "SX_RECORD": "4",
 	"SX_LOOP_CPUS": "0", "VMA_TCP_CC_ALGO": "reno", "VMA_CONFIG_FILE": "rules", "VMA_APPLICATION_ID": "x", "VMA_TRACELEVEL": "warn",
-	"VMA_LOG_FILE": "log", "VMA_STATS_SHMEM_DIR": "stats", "SX_STATS_GROUP": "0", "VMA_SPEC": "low-cpu", "VMA_MEM_ALLOC_TYPE": "2", "SX_BUFFER_DEBUG": "1",
+	"VMA_LOG_FILE": "log", "VMA_LOG_COLORS": "1", "VMA_STATS_SHMEM_DIR": "stats", "SX_STATS_GROUP": "0", "VMA_SPEC": "low-cpu", "VMA_MEM_ALLOC_TYPE": "2", "SX_BUFFER_DEBUG": "1",
 }
 
 // whenThereIsMemory makes rings for an ordinary user: the kernel gives back the memory of closed ones later (RLIMIT_MEMLOCK).

@@ -326,12 +326,18 @@ func TestCongestionControlOfOwnTCP(t *testing.T) {
 	}
 }
 
-// XLIO_TCP_SEND_BUFFER_SIZE is what a connection takes for sending.
+// XLIO_TCP_SEND_BUFFER_SIZE is what Send takes for sending. SendPacket is bounded by the number of packets alone.
 func TestSendBufferOfOwnTCP(t *testing.T) {
 	w, c, _ := connected(t, func(s *conf.Settings) { s.OwnTCP.SendBuffer = 100_000 })
+	w.cutOff() // so that nothing is acknowledged
 	n, err := c.Send(make([]byte, 1<<20))
 	w.ErrorIs(err, xtreme.ErrWouldBlock)
 	w.Equal(100_000, n)
+	p, err := w.poller.Pool().Alloc(1000)
+	w.NoError(err)
+	w.NoError(c.SendPacket(p, netip.AddrPort{}, 1))
+	_, err = c.Send([]byte("x"))
+	w.ErrorIs(err, xtreme.ErrWouldBlock)
 }
 
 // VMA_TCP_QUICKACK acknowledges in the turn in which a segment came, without it after SX_TCP_DELAYED_ACK.

@@ -2,6 +2,7 @@ package xtreme
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -67,12 +68,12 @@ func (e *Engine) publish() *publication {
 		p = &publication{key: key, file: file, rings: map[*ring.Ring]*monitor{}, ended: make(chan struct{})}
 		p.control, err = file.Serve(map[string]stats.Handler{"dump": p.dump, "log": p.setLog, "capture": p.capture, "settings": p.writeSettings,
 			"goroutines": p.writeGoroutines}, func(err error) {
-			e.log.Warn("a request at the control socket of the statistics was refused", "error", err)
+			p.warn("a request at the control socket of the statistics was refused", "error", err)
 		})
 		if err != nil {
 			e.log.Warn("the statistics have no control socket: xtstat cannot zero, dump and set the log level", "error", err)
 		}
-		p.openHost(e.log)
+		p.openHost(e.log.Logger)
 		file.OnTick(p.tick)
 		if publications.byKey == nil {
 			publications.byKey = map[string]*publication{}
@@ -84,6 +85,27 @@ func (e *Engine) publish() *publication {
 	p.engines = append(p.engines, e)
 	p.mu.Unlock()
 	return p
+}
+
+// warn writes a warning of what all engines share into the log of one that is open: the oldest. An engine leaves the list before it closes its
+// log: if it has left meanwhile, the line may be lost, and the next one gets it.
+func (p *publication) warn(message string, args ...any) {
+	oldest := func() (e *Engine) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if len(p.engines) > 0 {
+			e = p.engines[0]
+		}
+		return e
+	}
+	for e := oldest(); e != nil; { // without the lock, because a log may be a pipe that is read slowly
+		e.log.Warn(message, args...)
+		next := oldest()
+		if next == e {
+			return
+		}
+		e = next
+	}
 }
 
 // openHost opens what the kernel counts, in the network namespace of the calling thread: that of the first engine that publishes.
@@ -113,6 +135,7 @@ func (p *publication) readHost(second bool) {
 		p.links.Changes(p.noteLink)
 	}
 	if p.host != nil && second {
+		p.file.BeginHost()
 		for _, c := range p.host.Read() {
 			p.file.SetHost(c.Name, c.Value)
 		}
@@ -259,11 +282,15 @@ func (p *publication) dump(with json.RawMessage, w io.Writer) error {
 		return err
 	}
 	defer r.Close()
+	rings := map[int]*stats.View{}
+	for _, v := range r.Blocks(stats.Rings) {
+		rings[v.Index] = &v
+	}
 	var text bytes.Buffer
 	n := 0
 	for _, v := range r.Blocks(stats.Sockets) {
 		if q.Socket == 0 || v.ID == uint64(q.Socket) {
-			stats.WriteSocket(&text, &v, "")
+			stats.WriteSocket(&text, &v, rings[v.Parent], "")
 			n++
 		}
 	}
@@ -279,15 +306,16 @@ func (p *publication) dump(with json.RawMessage, w io.Writer) error {
 	return err
 }
 
-// logs are those of the engines, each once.
+// logs are those of the engines; of those that write through the same logger of the program's one.
 func (p *publication) logs() (list []*slog.Logger) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	seen := map[*slog.Logger]bool{}
 	for _, e := range p.engines {
-		if !seen[e.log] {
-			seen[e.log] = true
-			list = append(list, e.log)
+		to := cmp.Or(e.log.Through(), e.log.Logger)
+		if !seen[to] {
+			seen[to] = true
+			list = append(list, e.log.Logger)
 		}
 	}
 	return list

@@ -18,14 +18,14 @@ func (e *Engine) openRecorder(o *conf.Offload) error {
 	capture, captureErr := e.openCapture(o)
 	c := &o.Recorder
 	var err error
-	e.recorder, err = record.New(record.Config{Memory: c.MiB << 20, Snap: c.Snap, Filter: c.Filter, Log: e.log, Capture: capture,
+	e.recorder, err = record.New(record.Config{Memory: c.MiB << 20, Snap: c.Snap, Filter: c.Filter, Log: e.log.Logger, Capture: capture,
 		Alarm: record.AlarmConfig{Directory: c.Directory, After: c.After, Every: c.Every, Quota: int64(c.Quota) << 20, Gap: c.Gap}})
 	if err == nil {
 		return captureErr
 	}
 	err = fmt.Errorf("SX_RECORD=%v: %w", c, err)
 	e.log.Warn("nothing is recorded", "error", err)
-	e.recorder, _ = record.New(record.Config{Log: e.log, Capture: capture})
+	e.recorder, _ = record.New(record.Config{Log: e.log.Logger, Capture: capture})
 	return errors.Join(captureErr, e.exception("setting", err))
 }
 
@@ -34,7 +34,7 @@ func (e *Engine) openCapture(o *conf.Offload) (*record.Capture, error) {
 	if o.Capture == "" {
 		return nil, nil
 	}
-	capture, err := record.OpenCapture(record.CaptureConfig{Path: o.Capture, Snap: o.CaptureSnap, Limit: int64(o.CaptureLimit) << 20, Log: e.log})
+	capture, err := record.OpenCapture(record.CaptureConfig{Path: o.Capture, Snap: o.CaptureSnap, Limit: int64(o.CaptureLimit) << 20, Log: e.log.Logger})
 	if err != nil {
 		err = fmt.Errorf("SX_CAPTURE=%s: %w", o.Capture, err)
 		e.log.Warn("nothing is captured", "error", err)

@@ -26,9 +26,8 @@ type logRevert struct {
 	to    conf.LogState
 }
 
-// setLog is the handler of the request "log": it changes level and details of the logs that the engines have opened by their settings. A logger
-// that the program gave to an engine stays as it is. Error: no engine has opened a log. A change without a time, while another one for a time is
-// under way, is for good.
+// setLog is the handler of the request "log": it changes level and details of the engines' logs. A logger that the program gave to an engine
+// stays as it is. Error: the program gave one to each engine. A change without a time, while another one for a time is under way, is for good.
 func (p *publication) setLog(with json.RawMessage, _ io.Writer) error {
 	var q logRequest
 	if err := json.Unmarshal(with, &q); err != nil {
@@ -52,11 +51,11 @@ func (p *publication) setLog(with json.RawMessage, _ io.Writer) error {
 	defer p.mu.Unlock()
 	n := 0
 	for _, e := range p.engines {
-		l, ok := e.logFile.(*conf.Log)
-		if !ok {
+		if e.settings.Logger != nil {
 			continue
 		}
 		n++
+		l := e.log
 		p.scheduleRevert(l, time.Duration(q.Seconds*float64(time.Second)))
 		if q.Level != "" {
 			l.SetLevel(level)
@@ -68,7 +67,7 @@ func (p *publication) setLog(with json.RawMessage, _ io.Writer) error {
 		}
 	}
 	if n == 0 {
-		return errors.New("the program gave its engines a logger, or uses slog.Default: its level is the program's to set")
+		return errors.New("the program gave its engines a logger: its level is the program's to set")
 	}
 	return nil
 }

@@ -3,7 +3,6 @@ package xtreme
 import (
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -17,29 +16,27 @@ import (
 // programName returns the name of the executable without its folder, by which the rules' groups are chosen.
 func programName() string { return filepath.Base(os.Args[0]) }
 
-// openLog returns an engine's log: the one that code gave, else the one that the settings describe, else slog.Default(). file, which is nil
-// unless the settings describe a log, is closed with the engine. The first lines are the settings and their warnings.
-func openLog(s *conf.Settings) (log *slog.Logger, file io.Closer, err error) {
+// openLog returns an engine's log: the one that code gave, else the one that the settings describe, else slog.Default(). It is closed with the
+// engine. The first lines are the settings and their warnings.
+func openLog(s *conf.Settings) (log *conf.Log, err error) {
 	switch {
 	case s.Logger != nil:
-		log = s.Logger
+		log = s.LogThrough(s.Logger)
 	case s.OwnLog():
-		l, err := s.OpenLog()
-		if err != nil {
-			return nil, nil, err
+		if log, err = s.OpenLog(); err != nil {
+			return nil, err
 		}
-		log, file = l.Logger, l
 	default:
-		log = slog.Default()
+		log = s.LogThrough(slog.Default())
 	}
-	s.Announce(log)
+	s.Announce(log.Logger)
 	for _, w := range s.Warnings {
 		log.Warn(w)
 	}
 	if err := tryCongestion(s.Congestion); err != nil {
 		log.Warn("VMA_TCP_CC_ALGO="+s.Congestion+": the kernel refuses it; connections that the kernel carries have its default", "error", err)
 	}
-	return log, file, nil
+	return log, nil
 }
 
 // tryCongestion sets a congestion control on a throw-away socket, to learn whether the kernel accepts it: that depends on the kernel's modules

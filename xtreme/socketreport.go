@@ -160,8 +160,12 @@ func (x *reporting) EndSocket(s *ring.Socket, counts *ring.SocketPage) {
 		last.Offloaded = 1
 	}
 	view := stats.ViewOf(stats.Sockets, uint64(uint32(s.ID())), describe(s), words)
+	of := stats.View{Totals: map[string]uint64{}}
+	if r := s.Ring(); r != nil {
+		of.Totals["polls"], of.Totals["hits"] = ring.PollsOf(r)
+	}
 	var text strings.Builder
-	stats.WriteSocket(&text, &view, "")
+	stats.WriteSocket(&text, &view, &of, "")
 	x.to.mu.Lock()
 	defer x.to.mu.Unlock()
 	x.to.write(text.String())

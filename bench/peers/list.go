@@ -36,4 +36,6 @@ var All = []harness.Peer{
 	stackLoop,
 	rawLoop,
 	tcpStackLoop,
+	layerPublished,
+	stackPublished,
 }

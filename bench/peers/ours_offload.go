@@ -13,13 +13,12 @@ import (
 	"syscall"
 
 	"github.com/socketxtreme/socketxtreme/bench/harness"
-	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
 // oursOffload is our own stack over AF_XDP, with a client of the same kind.
 var oursOffload = harness.Peer{
-	Name: "ours-offload", About: "SocketXtreme, one owner of kind offload: its own stack over AF_XDP", Ours: true, Go: true,
+	Name: "ours-offload", About: "SocketXtreme, one poller of kind offload: its own stack over AF_XDP", Ours: true, Go: true,
 	Protos: []string{"udp"}, Roles: []string{"echo", "count"}, Veth: true, VethOnly: true,
 	Subcommands: []harness.Subcommand{{Name: "offload", Run: serveOffloaded}, {Name: "offload-client", Run: offloadClient}},
 	Command: func(p harness.Programs, w harness.Workload) []string {
@@ -58,7 +57,7 @@ func serveOffloaded(args []string, out, errs io.Writer) error {
 	case err != nil:
 		return fmt.Errorf("-addr %q: %w", flags.Addr, err)
 	case flags.Proto != "udp":
-		return fmt.Errorf("-proto %s: our own stack has only udp", flags.Proto)
+		return fmt.Errorf("-proto %s: this peer serves udp only", flags.Proto)
 	case device == "":
 		return errors.New("-iface is missing")
 	case groups < 0 || groups > harness.MaxGroups:
@@ -70,7 +69,7 @@ func serveOffloaded(args []string, out, errs io.Writer) error {
 	}
 	s := &offloadService{o: o, tallies: make([]harness.Tally, groups+1)}
 	err = s.open(local, groups)
-	var cannot *ring.FeatureError
+	var cannot *xtreme.FeatureError
 	if errors.As(err, &cannot) {
 		fmt.Fprintf(out, "refused %v\n", err) // this machine cannot offload the sockets: the rows say so
 		return o.close()

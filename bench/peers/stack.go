@@ -65,12 +65,15 @@ type stackEchoLoop struct {
 	frames []link.Frame
 	dones  []link.Done
 	done   []ring.Completion
+
+	change []func(*ring.SetConfig)
 }
 
 // openStackLoop makes a loop that echoes batch datagrams a turn, with our stack or, for comparison, on the raw link. It returns the function
-// for a turn and the one that closes all.
-func openStackLoop(batch int, stack bool) (func() (uint64, error), func() error, error) {
+// for a turn and the one that closes all. Each of change may alter the configuration of the ring's set.
+func openStackLoop(batch int, stack bool, change ...func(*ring.SetConfig)) (func() (uint64, error), func() error, error) {
 	l := newStackEchoLoop(batch)
+	l.change = change
 	if err := l.open(stack); err != nil {
 		return nil, nil, errors.Join(err, l.close())
 	}
@@ -139,9 +142,12 @@ func (l *stackEchoLoop) openRing(streams *stream.Options) error {
 	if err != nil {
 		return err
 	}
-	l.set, err = ring.NewSet(ring.SetConfig{Pool: l.pools[0], Kind: "offload", Transport: space, OneRing: offload.OneRing,
-		Driver: offload.New(offload.Config{Exchange: l.on, Interfaces: []nic.Interface{{Name: "mem0"}}, TCP: streams})})
-	if err != nil {
+	c := ring.SetConfig{Pool: l.pools[0], Kind: "offload", Transport: space, OneRing: offload.OneRing,
+		Driver: offload.New(offload.Config{Exchange: l.on, Interfaces: []nic.Interface{{Name: "mem0"}}, TCP: streams})}
+	for _, f := range l.change {
+		f(&c)
+	}
+	if l.set, err = ring.NewSet(c); err != nil {
 		return err
 	}
 	l.ring, err = l.set.NewRing()
@@ -290,7 +296,7 @@ func onesSum(sum uint32, b []byte) uint16 {
 	return uint16(sum)
 }
 
-// turnFrame makes a frame its own answer; the sums stay right.
+// turnFrame makes a frame its own answer; the checksums stay right.
 func turnFrame(f []byte) {
 	f = f[:atPayload:atPayload]
 	var keep [6]byte

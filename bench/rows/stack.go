@@ -32,7 +32,11 @@ func stackRows() []harness.Row {
 		tcp.beside(w, perEcho(batch), "raw-link", 0)
 		tcp.within(w, harness.Mallocs, 10*harness.LeastMallocs)
 	}
-	t := table{ours: "ours-stack", rows: tcp.rows}
+	published := table{ours: "ours-stack-published", rows: tcp.rows}
+	for _, batch := range []int{1, 32} {
+		published.beside(stackLoop(batch), publishing("echo"), "ours-stack", 1)
+	}
+	t := table{ours: "ours-stack", rows: published.rows}
 	for _, batch := range []int{1, 32} {
 		w := stackLoop(batch)
 		t.beside(w, perEcho(batch), "raw-link", 1)

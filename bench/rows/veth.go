@@ -5,7 +5,7 @@ import "github.com/socketxtreme/socketxtreme/bench/harness"
 var vethRoundTrips = harness.Family{
 	Name: "udp-veth round trips",
 	About: "Our own stack over AF_XDP beside the kernel's sockets and AF_XDP by hand, over a veth pair: one datagram outstanding, and 32. " +
-		"Engine and owner are as xtreme makes them, at both ends where the client is ours; the XDP program runs behind the veth's driver, as it " +
+		"Engine and poller are as xtreme makes them, at both ends where the client is ours; the XDP program runs behind the veth's driver, as it " +
 		"does there by itself.",
 	Rows: forEach(hasOwnStack, vethRoundTripRows),
 }

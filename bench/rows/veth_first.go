@@ -5,7 +5,7 @@ import "github.com/socketxtreme/socketxtreme/bench/harness"
 var vethFirstSend = harness.Family{
 	Name: "udp-veth first send",
 	About: "The time of the first send of a socket of our own stack, prepared for it or not, beside that of its later sends; over a veth pair. " +
-		"Engine and owner are as xtreme makes them.",
+		"Engine and poller are as xtreme makes them.",
 	Rows: forEach(hasOwnStack, vethFirstRows),
 }
 

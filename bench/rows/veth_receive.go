@@ -9,7 +9,7 @@ import (
 var vethReceive = harness.Family{
 	Name: "udp-veth receive",
 	About: "The highest rate of which next to nothing is lost, of frames that the kernel makes: our own stack beside recvmmsg and AF_XDP by hand, " +
-		"to one address and to many groups. Engine and owner are as xtreme makes them, with SX_OFFLOAD_XDP_MODE=native: a card's frames are " +
+		"to one address and to many groups. Engine and poller are as xtreme makes them, with SX_OFFLOAD_XDP_MODE=native: a card's frames are " +
 		"taken in the driver too, and those of the source never were socket buffers.",
 	Rows: forEach(hasOwnStack, vethReceiveRows),
 }

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/netip"
-	"os"
 	"sync"
 
 	"github.com/socketxtreme/socketxtreme/conf"
@@ -53,7 +51,6 @@ type server struct {
 func run(ctx context.Context, c config, ready func(*server)) error {
 	settings := conf.FromEnvironment()
 	settings.Ring = c.ring
-	settings.Logger = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	engine, err := xtreme.New(settings)
 	if err != nil {
 		return err

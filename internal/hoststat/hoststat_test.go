@@ -55,8 +55,8 @@ func TestCountersOfTheNamespace(t *testing.T) {
 		require.NoError(t, err)
 	}
 	after := read()
-	grown := func(name string) int64 { return value(after, name) - value(before, name) }
-	require.GreaterOrEqual(t, value(before, "v0.rx_packets"), int64(0))
+	// Counters of interfaces that are 0 have no name yet.
+	grown := func(name string) int64 { return value(after, name) - max(value(before, name), 0) }
 	require.GreaterOrEqual(t, grown("v0.rx_packets"), int64(7))
 	require.EqualValues(t, 7, grown("udp.InDatagrams"))
 	require.EqualValues(t, 7, grown("ip.InReceives"))
@@ -103,15 +103,13 @@ func TestCardsAreAsked(t *testing.T) {
 	r, err := Open()
 	require.NoError(t, err)
 	defer func() { require.NoError(t, r.Close()) }()
-	list := r.Read()
 	found := 0
-	for _, c := range list {
-		if strings.HasPrefix(c.Name, "v0.ethtool.") {
-			found++
-			require.Regexp(t, losses, c.Name)
-		}
-	}
-	require.NotZero(t, found, "%v", list)
+	r.cards.begin()
+	r.cards.read([]byte("v0"), func(_ []byte, counter string, _ uint64) {
+		found++
+		require.Regexp(t, losses, counter)
+	})
+	require.NotZero(t, found)
 }
 
 // What the host has taken is counted since the last reading, of all processors together.
@@ -158,7 +156,7 @@ func TestACardThatGetsMoreCounters(t *testing.T) {
 }
 
 func TestFieldsOfFiles(t *testing.T) {
-	r := &Reader{names: map[key]string{}, cards: &cards{fd: -1, of: map[string]*card{}}}
+	r := &Reader{names: map[key]string{}, ofInterfaces: map[string]*interfaceNames{}, cards: &cards{fd: -1, of: map[string]*card{}}}
 	r.interfaces([]byte("Inter-|   Receive\n face |bytes packets\n  eth0.5: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n"))
 	require.Equal(t, []Counter{{"eth0.5.rx_bytes", 1}, {"eth0.5.rx_packets", 2}, {"eth0.5.rx_errors", 3}, {"eth0.5.rx_dropped", 4},
 		{"eth0.5.rx_fifo_errors", 5}, {"eth0.5.rx_frame_errors", 6}, {"eth0.5.multicast", 8}, {"eth0.5.tx_bytes", 9}, {"eth0.5.tx_packets", 10},

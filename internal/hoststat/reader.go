@@ -23,8 +23,10 @@ type Reader struct {
 	dev, igmp, softnet, snmp, netstat, stat, tasks *os.File // nil: this kernel has none
 	cards                                          *cards
 	links                                          *linkStats
-	names                                          map[key]string // of the counters of interfaces and protocols
-	text                                           []byte         // what was read last
+	names                                          map[key]string             // of the counters of protocols
+	ofInterfaces                                   map[string]*interfaceNames // by the interface's name
+	turn                                           uint64                     // of Read
+	text                                           []byte                     // what was read last
 	list                                           []Counter
 	samples                                        []metrics.Sample
 	steal                                          uint64 // nanoseconds, as it was read last
@@ -34,12 +36,18 @@ type Reader struct {
 	ended   Schedule               // the sum of those that have ended
 }
 
-// key is a counter and what it is of: an interface, or a protocol with its dot ("udp.").
-type key struct{ of, counter string }
+// key is a counter and its protocol, with a dot ("udp.").
+type key struct{ protocol, counter string }
+
+// interfaceNames are the names of an interface's counters that have been other than 0.
+type interfaceNames struct {
+	names map[string]string // by counter
+	turn  uint64            // in which the interface was there last
+}
 
 // Open opens the sources in the calling thread's network namespace. What this kernel does not have is left out.
 func Open() (*Reader, error) {
-	r := &Reader{names: map[key]string{}, threads: map[string]threadTimes{}, text: make([]byte, 16<<10),
+	r := &Reader{names: map[key]string{}, ofInterfaces: map[string]*interfaceNames{}, threads: map[string]threadTimes{}, text: make([]byte, 16<<10),
 		samples: []metrics.Sample{{Name: "/gc/cycles/total:gc-cycles"}}}
 	for _, x := range []struct {
 		at   **os.File
@@ -80,17 +88,25 @@ func (r *Reader) Close() (err error) {
 	return err
 }
 
-// Read returns all counters as they are now. The list is good until the next call. A source that cannot be read is left out.
+// Read returns all counters as they are now. The list is good until the next call. A source that cannot be read is left out. What there is once
+// comes before what there is of each interface, of which a host may have any number: where the list does not fit, its end is missing. A counter
+// of an interface is in the list from its first value other than 0 on, until the interface is gone.
 func (r *Reader) Read() []Counter {
 	r.list = r.list[:0]
+	r.protocols(r.load(r.snmp))
+	r.protocols(r.load(r.netstat))
+	r.softirq(r.load(r.softnet))
+	r.processors(r.load(r.stat))
+	r.process()
+	r.turn++
 	r.interfaces(r.load(r.dev))
 	r.links.read(r.addOf)
 	r.groups(r.load(r.igmp))
-	r.softirq(r.load(r.softnet))
-	r.protocols(r.load(r.snmp))
-	r.protocols(r.load(r.netstat))
-	r.processors(r.load(r.stat))
-	r.process()
+	for name, x := range r.ofInterfaces {
+		if x.turn != r.turn {
+			delete(r.ofInterfaces, name)
+		}
+	}
 	return r.list
 }
 
@@ -115,10 +131,19 @@ func (r *Reader) add(name string, v uint64) { r.list = append(r.list, Counter{na
 
 // addOf adds a counter of an interface. Its name is put together once.
 func (r *Reader) addOf(ifName []byte, counter string, v uint64) {
-	name, ok := r.names[key{string(ifName), counter}] // no allocation: the key does not outlive the look
+	x := r.ofInterfaces[string(ifName)] // no allocation: the key does not outlive the call
+	if x == nil {
+		x = &interfaceNames{names: map[string]string{}}
+		r.ofInterfaces[string(ifName)] = x
+	}
+	x.turn = r.turn
+	name, ok := x.names[counter]
 	if !ok {
+		if v == 0 {
+			return
+		}
 		name = string(ifName) + "." + counter
-		r.names[key{string(ifName), counter}] = name
+		x.names[counter] = name
 	}
 	r.add(name, v)
 }

@@ -28,6 +28,7 @@ var forbidden = regexp.MustCompile(`(?i)\b(` + strings.Join([]string{
 	"foreigners?",             // other sockets of the host
 	"phonebook", "rouse[sd]?", // directory, wake
 	"forsakes?", "disowns?", // release, forget
+	"card was at hand", // not tested on a NIC
 }, "|") + `)\b`)
 
 // Comments fit a screen, and use the words of the field.
@@ -43,6 +44,25 @@ func TestCommentsArePlain(t *testing.T) {
 		for _, group := range parsed.Comments {
 			for _, c := range group.List {
 				checkComment(t, f.path, fset.Position(c.Pos()).Line, lines, c)
+			}
+		}
+	}
+}
+
+// Documents use the words of the field, too.
+func TestDocumentsArePlain(t *testing.T) {
+	documents, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	require.NoError(t, err)
+	require.NotEmpty(t, documents)
+	for _, name := range []string{"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "bench/README.md"} {
+		documents = append(documents, filepath.Join(root, name))
+	}
+	for _, path := range documents {
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		for i, line := range strings.Split(string(text), "\n") {
+			if word := forbidden.FindString(line); word != "" {
+				t.Errorf("%s:%d: the word %q: see the list in internal/layout/comments_test.go", path, i+1, word)
 			}
 		}
 	}

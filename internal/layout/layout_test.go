@@ -24,6 +24,7 @@ var level = map[string]int{
 	"internal/wire":        1,
 	"internal/cure":        1,
 	"internal/packetdrill": 1,
+	"internal/version":     1,
 	"feed":                 1,
 	"feed/book":            2,
 	"feed/iextp":           2,

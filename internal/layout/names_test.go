@@ -1,9 +1,14 @@
 package layout
 
 import (
+	"go/ast"
 	"go/constant"
+	"go/parser"
 	"go/token"
 	"go/types"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -129,6 +134,49 @@ func (w *walk) hasConstant(c *types.Const) bool {
 		}
 	}
 	return false
+}
+
+// Each error of package ring that a program may ask for has a name in xtreme: errors are in no signature.
+func TestXtremeNamesTheErrors(t *testing.T) {
+	parsed := func(folder string) map[string]bool {
+		names := map[string]bool{}
+		for _, f := range files(t) {
+			if f.folder != folder || f.test {
+				continue
+			}
+			text, err := os.ReadFile(filepath.Join(root, f.path))
+			require.NoError(t, err)
+			file, err := parser.ParseFile(token.NewFileSet(), f.path, text, 0)
+			require.NoError(t, err)
+			for _, d := range file.Decls {
+				g, ok := d.(*ast.GenDecl)
+				if !ok {
+					continue
+				}
+				for _, s := range g.Specs {
+					switch s := s.(type) {
+					case *ast.TypeSpec:
+						names[s.Name.Name] = true
+					case *ast.ValueSpec:
+						for _, n := range s.Names {
+							names[n.Name] = true
+						}
+					}
+				}
+			}
+		}
+		return names
+	}
+	face := parsed("xtreme")
+	isError := regexp.MustCompile(`^Err[A-Z]|^[A-Z]\w*Error$|^CallbackPanic$`)
+	found := 0
+	for name := range parsed("ring") {
+		if isError.MatchString(name) {
+			found++
+			require.True(t, face[name], "xtreme has no name for ring.%s", name)
+		}
+	}
+	require.Greater(t, found, 10)
 }
 
 // Examples need no package below xtreme, but for buffers in parts that know no rings.

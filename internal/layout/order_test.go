@@ -22,23 +22,24 @@ type upward struct{ calls, all int }
 
 // ordered are the packages whose files have an order in ARCHITECTURE.md.
 var ordered = map[string]upward{
-	"ring":                  {7, 10},
-	"ring/offload":          {7, 9},
-	"ring/offload/nic":      {8, 10},
-	"ring/offload/shadow":   {4, 5},
-	"ring/offload/steering": {0, 0},
-	"ring/offload/handoff":  {0, 10},
-	"ring/link/xdp":         {7, 10},
-	"ring/link/record":      {8, 31},
-	"ring/link/guard":       {7, 11},
-	"ring/transport/repair": {0, 19},
-	"ring/uring":            {13, 11},
-	"xtreme":                {14, 17},
-	"reactor":               {26, 22},
-	"udp":                   {3, 9},
-	"internal/host":         {8, 7},
-	"stats":                 {7, 13},
-	"internal/hoststat":     {25, 32},
+	"ring":                    {7, 10},
+	"ring/offload":            {7, 9},
+	"ring/offload/nic":        {8, 10},
+	"ring/offload/shadow":     {4, 5},
+	"ring/offload/steering":   {0, 0},
+	"ring/offload/handoff":    {0, 10},
+	"ring/offload/flowrecord": {0, 16},
+	"ring/link/xdp":           {7, 10},
+	"ring/link/record":        {8, 31},
+	"ring/link/guard":         {7, 11},
+	"ring/transport/repair":   {0, 19},
+	"ring/uring":              {13, 11},
+	"xtreme":                  {14, 17},
+	"reactor":                 {26, 22},
+	"udp":                     {3, 9},
+	"internal/host":           {8, 7},
+	"stats":                   {7, 13},
+	"internal/hoststat":       {25, 32},
 }
 
 var fileName = regexp.MustCompile("`([a-z0-9_]+\\.go)`")
@@ -73,6 +74,40 @@ func TestFilesCallDownwards(t *testing.T) {
 			checkShare(t, "calls", most.calls, all, isUp, func(r reference) bool { return r.isCall })
 			checkShare(t, "references", most.all, all, isUp, func(reference) bool { return true })
 		})
+	}
+}
+
+// TestFilesAreListed: packages whose files have no order in ARCHITECTURE.md have each file in their table once. A table may be of several
+// folders below one: a row begins with a folder then, which its other files are in as well.
+func TestFilesAreListed(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "ARCHITECTURE.md"))
+	require.NoError(t, err)
+	for folder, pattern := range map[string]string{"cmd/xtstat/internal": "*/*.go", "stats/metrics": "*.go"} {
+		_, table, ok := strings.Cut(string(text), "| file of `"+folder+"` | idea |\n")
+		require.True(t, ok, folder)
+		table, _, _ = strings.Cut(table, "\n\n")
+		var listed []string
+		for row := range strings.Lines(table) {
+			in := ""
+			for _, m := range regexp.MustCompile("`([a-z]+/)?([a-z0-9_]+\\.go)`").FindAllStringSubmatch(strings.Split(row, "|")[1], -1) {
+				if m[1] != "" {
+					in = m[1]
+				}
+				listed = append(listed, in+m[2])
+			}
+		}
+		paths, err := filepath.Glob(filepath.Join(root, folder, pattern))
+		require.NoError(t, err)
+		var files []string
+		for _, path := range paths {
+			if name := filepath.Base(path); name != "doc.go" && !strings.HasSuffix(name, "_test.go") {
+				path, err = filepath.Rel(filepath.Join(root, folder), path)
+				require.NoError(t, err)
+				files = append(files, path)
+			}
+		}
+		require.NotEmpty(t, files, folder)
+		require.ElementsMatch(t, files, listed, folder)
 	}
 }
 

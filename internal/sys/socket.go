@@ -145,6 +145,18 @@ func Drops(fd int) (uint32, error) {
 	return mem[skMeminfoDrops], nil
 }
 
+// Retransmits is how many segments the kernel has sent again on a TCP socket. Unlike unix.GetsockoptTCPInfo it does not allocate.
+func Retransmits(fd int) (uint32, error) {
+	var info unix.TCPInfo
+	n := uint32(unsafe.Offsetof(info.Total_retrans) + unsafe.Sizeof(info.Total_retrans)) // what is behind it the kernel leaves out
+	_, _, e := syscall.RawSyscall6(unix.SYS_GETSOCKOPT, uintptr(fd), unix.IPPROTO_TCP, unix.TCP_INFO,
+		uintptr(unsafe.Pointer(&info)), uintptr(unsafe.Pointer(&n)), 0)
+	if e != 0 {
+		return 0, e
+	}
+	return info.Total_retrans, nil
+}
+
 // bytesPointer returns the address of b's memory for a system call.
 func bytesPointer(b []byte) unsafe.Pointer {
 	// A nil pointer with length 0 is a legal empty message; &b[0] would panic.

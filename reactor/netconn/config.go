@@ -60,7 +60,7 @@ type Config struct {
 	FallbackDelay time.Duration
 	// Resolver looks up host names; nil is net.DefaultResolver.
 	Resolver *net.Resolver
-	// Logger gets errors that no call can return; nil is the engine's (xtreme.Engine.Logger).
+	// Logger gets errors that no call can return, repeated ones with a limit (conf.LimitRepeats); nil is the engine's (xtreme.Engine.Logger).
 	Logger *slog.Logger
 }
 

@@ -38,6 +38,7 @@ func New(e *xtreme.Engine, c Config) (*Network, error) {
 		return nil, err
 	}
 	orElse(&c.Logger, e.Logger())
+	c.Logger = conf.LimitRepeats(c.Logger)
 	orElse(&c.Poller.RingKind, e.Settings().Ring)
 	if c.Poller.RingKind == conf.RingAuto { // see package documentation
 		c.Poller.RingKind = conf.RingEpoll

@@ -125,6 +125,36 @@ func TestValues(t *testing.T) {
 	w.Equal(18.0, w.value("socketxtreme_driver_total", "interface", "eth0", "counter", "rx_frames"))
 }
 
+// Each reason for drops is a series with its own value, and each loss of a driver one for its interface.
+func TestEveryLossIsASeries(t *testing.T) {
+	w := newWorld(t)
+	p := w.file.Open(stats.Pollers, nil, 0)
+	drops, driver := w.file.Open(stats.Drops, p, 0), w.file.Open(stats.Drivers, p, 9)
+	value, reasons, losses := uint64(70_000), map[string]uint64{}, map[string]uint64{}
+	for i, row := range stats.SectionOf(stats.Drops).Counters { // no peaks
+		if row.Name != "" {
+			value++
+			drops.Counters()[i], reasons[row.Name] = value, value
+		}
+	}
+	for _, row := range stats.SectionOf(stats.Drivers).Counters {
+		if row.Loss {
+			value++
+			driver.SetNamed(len(losses), "eth0/1."+row.Name, value)
+			losses[row.Name] = value
+		}
+	}
+	driver.SetCount(len(losses))
+	w.Greater(len(reasons), 30)
+	w.Greater(len(losses), 10)
+	for name, v := range reasons {
+		w.EqualValues(v, w.value("socketxtreme_drops_total", "reason", name), name)
+	}
+	for name, v := range losses {
+		w.EqualValues(v, w.value("socketxtreme_driver_total", "interface", "eth0", "counter", name), name)
+	}
+}
+
 // The linter of Prometheus finds nothing: names, units, types, help.
 func TestPromlint(t *testing.T) {
 	w := newWorld(t)

@@ -43,6 +43,9 @@ func (p *Published) Configure(c *ring.SetConfig, pool *buffers.Pool) {
 	})
 }
 
+// Path is the file's name.
+func (p *Published) Path() string { return p.file.Path() }
+
 // Close ends the file, when the sets are closed.
 func (p *Published) Close() error { return p.file.Close() }
 

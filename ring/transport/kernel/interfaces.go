@@ -87,3 +87,6 @@ func NameLimit(s *ring.Socket, m ring.Membership, err error) error {
 
 // Drops is how many datagrams the kernel dropped at the socket.
 func (t *Transport) Drops(s *ring.Socket) (uint32, error) { return sys.Drops(FD(s)) }
+
+// Retransmits implements ring.Retransmitter.
+func (t *Transport) Retransmits(s *ring.Socket) (uint32, error) { return sys.Retransmits(FD(s)) }

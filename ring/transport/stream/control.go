@@ -315,6 +315,15 @@ func (t *Transport) SetMembership(*ring.Socket, ring.Membership, bool) error {
 // Drops: streams lose nothing.
 func (t *Transport) Drops(*ring.Socket) (uint32, error) { return 0, nil }
 
+// Retransmits implements ring.Retransmitter.
+func (t *Transport) Retransmits(s *ring.Socket) (uint32, error) {
+	id := idOfSocket(s)
+	if id == tcp.NoID || int(id/chunk) >= len(t.sentAgain) {
+		return 0, nil // not connected yet
+	}
+	return t.sentAgain[id/chunk][id%chunk], nil
+}
+
 // SetOption sets an option. For a connection or a listener it changes the settings in the table; a socket that is neither yet keeps the value
 // below, and settingsOf reads it later.
 func (t *Transport) SetOption(s *ring.Socket, o ring.Option, value int) error {

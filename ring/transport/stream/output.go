@@ -18,6 +18,9 @@ func (t *Transport) Output() {
 		if t.segment.Payload.Length > 0 { // before it leaves: a reset from a record that is behind the peer would not take
 			t.advanceFlow(&t.segment)
 		}
+		if t.segment.Again {
+			t.countAgain(t.segment.Conn)
+		}
 		t.emit(now, &t.segment)
 	}
 }

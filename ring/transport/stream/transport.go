@@ -86,6 +86,7 @@ type Transport struct {
 	drops          *[wire.NumDrops]uint64 // the stack's
 
 	records    []*[chunk]record // by tcp.ID
+	sentAgain  []*[chunk]uint32 // by tcp.ID: segments
 	listeners  map[ring.Conn]*listener
 	byListener []*listener // by tcp.ListenerID - 1
 

@@ -69,7 +69,7 @@ func writeHistory(out io.Writer, r *stats.Reader, from, to time.Time, asJSON boo
 		before := map[string]uint64{} // the first sample of all counts from zero
 		if i > 0 {
 			before = samples[i-1].Values
-		} else if n := len(samples); n == r.Description().Samples.Capacity {
+		} else if s.Number > 1 {
 			continue // what was before it is gone
 		}
 		if asJSON {

@@ -29,7 +29,11 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	if args := os.Getenv("XTSTAT_TEST_RUN"); args != "" { // as xtstat, in a terminal
+	if strings.HasPrefix(os.Getenv("XTSTAT_TEST_RUN"), "self ") {
+		fmt.Println(os.Getpid())
+		os.Exit(0)
+	}
+	if args := os.Getenv("XTSTAT_TEST_RUN"); args != "" { // as xtstat, in a terminal or another namespace
 		os.Exit(Run(strings.Fields(args), os.Stdout, os.Stderr))
 	}
 	os.Exit(m.Run())
@@ -209,6 +213,49 @@ func TestViewsOfARunningAndAKilledProgram(t *testing.T) {
 	}
 }
 
+// Every view shows what a killed process had counted, chosen by its number, by its file, or by a copy of the file: as text, with a word that it
+// has ended, and as JSON.
+func TestEveryViewOfAKilledProgram(t *testing.T) {
+	p := startEcho(t, "epoll")
+	const n = 321
+	p.send(n)
+	p.awaitCounted(n)
+	pid := strconv.Itoa(p.command.Process.Pid)
+	files, err := filepath.Glob(filepath.Join(p.dir, "sxstat."+pid+".*[0-9]"))
+	p.NoError(err)
+	p.Len(files, 1)
+	p.kill()
+	content, err := os.ReadFile(files[0])
+	p.NoError(err)
+	duplicate := filepath.Join(t.TempDir(), "from_production")
+	p.NoError(os.WriteFile(duplicate, content, 0o600))
+	address := `127\.0\.0\.1:` + strconv.Itoa(p.port)
+	for _, choice := range [][]string{{"-p", pid}, {"-n", "exe"}, {"-k", files[0]}, {"-k", duplicate}} {
+		for view, want := range map[string]string{
+			"1": `(?m)^ ` + p.udp + ` +Rx: +0 +0 +0 +0 +[0-9.]+ +321 +31 +0 +0\n +Tx: +0 +0 +0 +0 +321 +31 +0 +0$`,
+			"2": `(?m)^ ` + p.udp + ` +Rx: +0 +0 +0 +0 +[0-9.]+ +0 +[0-9]+ +0 +321 +31 +0 +0\n +Tx: +0 +0 +0 +0 +321 +31 +0 +0$`,
+			"3": `Local Address   = \[` + address + `\]\n.*\n.*\nTx OS info: 31 / 321 / 0 / 0 `,
+			"4": `\[239\.1\.2\.3\] +` + p.udp,
+			"5": `(?m)^udp   No        0      0      ` + address + ` .* [0-9]+ +` + pid + `/exe \(ended 20[0-9-]+ [0-9:]+\)$`,
+		} {
+			args := append([]string{"-k", p.dir}, append(choice, "-v", view)...)
+			out, errs, code := run(args...)
+			p.Zero(code, "%v: %s", args, errs)
+			p.Regexp(want, out, "%v", args)
+			p.Contains(errs, "has ended", "%v", args)
+			x := p.counted(append(choice, "-v", view)...)
+			p.Equal([]uint64{n, 100 * n, n, 100 * n}, []uint64{x["packets"], x["bytes"], x["sent_messages"], x["sent_bytes"]}, "%v", args)
+			out, _, _ = run(append(args, "--json", "-c", "1")...)
+			p.Contains(out, `"live":false`)
+		}
+	}
+	for _, none := range [][]string{{"-p", "1"}, {"-n", "nonsense"}} {
+		_, errs, code := run(append(none, "-k", p.dir, "-v", "5")...)
+		p.Equal(exitFailure, code, none)
+		p.Contains(errs, none[1])
+	}
+}
+
 // What history has counted, second by second, is what was sent.
 func TestHistoryAddsUp(t *testing.T) {
 	p := startEcho(t, "epoll")
@@ -225,6 +272,47 @@ func TestHistoryAddsUp(t *testing.T) {
 		return counted == n
 	}, 20*time.Second, 100*time.Millisecond)
 	require.EqualValues(t, n, counted)
+}
+
+// History and events of a killed process are read from another process namespace, where no process has its number: the same lines
+// as from its own.
+func TestKilledProgramFromAnotherProcessNamespace(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("namespaces are for root")
+	}
+	p := startEcho(t, "epoll")
+	const n = 50
+	p.send(n)
+	counted := func(history string) (sum uint64) {
+		for line := range strings.Lines(history) {
+			var x struct{ Counted map[string]uint64 }
+			p.NoError(json.Unmarshal([]byte(line), &x), line)
+			sum += x.Counted["ring.packets"]
+		}
+		return sum
+	}
+	p.Eventually(func() bool { return counted(p.run("history", "--json")) == n }, time.Minute, 100*time.Millisecond)
+	p.kill()
+	pid := strconv.Itoa(p.command.Process.Pid)
+	inside := func(args ...string) string {
+		args = append(args, "-k", p.dir, "-p", pid)
+		c := exec.Command("/proc/self/exe")
+		c.Env = append(os.Environ(), "XTSTAT_TEST_RUN="+strings.Join(args, " "))
+		c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}
+		c.Stderr = os.Stderr
+		out, err := c.Output()
+		p.NoError(err, "%v", args)
+		return string(out)
+	}
+	p.Equal("1\n", inside("self"), "the reader is process 1 there")
+	history := inside("history")
+	p.Regexp(`(?m)^until +rx pkt/s +rx KB/s +tx msg/s `, history)
+	p.Regexp(`(?m)^[0-9:]{8}\.[0-9]{3} +[0-9]+ +[0-9]+ +[0-9]+ `, history)
+	p.Equal(p.run("history", "-p", pid), history)
+	p.EqualValues(n, counted(inside("history", "--json", "--window", "15m")))
+	events := inside("events")
+	p.Regexp(`(?m)^.* join .*239\.1\.2\.3.*fd=`+p.udp, events)
+	p.Equal(p.run("events", "-p", pid), events)
 }
 
 func TestDeltasOfARunningProgram(t *testing.T) {

@@ -64,11 +64,26 @@ func entryOf(path string) ([]stats.Entry, error) {
 // open opens the file of the process. Without a choice it is the live one that began last to count. A process may have several files, because
 // its engines differ in what a file is made with, and processes of several namespaces may have one number: what is not shown is said on notes.
 func (t *target) open(notes io.Writer) (*stats.Reader, error) {
-	list, err := t.entries()
-	if err != nil {
+	live, dead, err := t.chosen()
+	switch {
+	case err != nil:
 		return nil, err
+	case t.pid != 0 && len(live) > 1:
+		return nil, fmt.Errorf("process %d has %d statistics files: its engines differ in VMA_STATS_FD_NUM or SX_STATS_GROUP, or several process namespaces "+
+			"have a process %d. One of these chooses:%s", t.pid, len(live), t.pid, choices(live))
+	case len(live) > 0:
+		noteOthers(notes, live, "has")
+		return stats.Open(live[0].Path)
+	case len(dead) > 0 && t.isChoice():
+		noteOthers(notes, dead, "has left")
+		return stats.Open(dead[0].Path)
 	}
-	var live, dead []stats.Entry
+	return nil, t.notFound(dead)
+}
+
+// chosen are the files that the options choose, the newest first: of processes that run, and of those that have ended.
+func (t *target) chosen() (live, dead []stats.Entry, err error) {
+	list, err := t.entries()
 	for _, e := range list {
 		if t.pid != 0 && e.Process != t.pid {
 			continue
@@ -82,17 +97,14 @@ func (t *target) open(notes io.Writer) (*stats.Reader, error) {
 			dead = append(dead, e)
 		}
 	}
-	switch {
-	case t.pid != 0 && len(live) > 1:
-		return nil, fmt.Errorf("process %d has %d statistics files: its engines differ in VMA_STATS_FD_NUM or SX_STATS_GROUP, or several process namespaces "+
-			"have a process %d. One of these chooses:%s", t.pid, len(live), t.pid, choices(live))
-	case len(live) > 0:
-		noteOthers(notes, live, "has")
-		return stats.Open(live[0].Path)
-	case len(dead) > 0 && (t.pid != 0 || t.name != "" || t.isFile()):
-		noteOthers(notes, dead, "has left")
-		return stats.Open(dead[0].Path)
-	}
+	return live, dead, err
+}
+
+// isChoice reports whether an option chooses a process, which may have ended then.
+func (t *target) isChoice() bool { return t.pid != 0 || t.name != "" || t.isFile() }
+
+// notFound is the error for options that choose no file. dead are the files of processes that have ended.
+func (t *target) notFound(dead []stats.Entry) error {
 	what := "no process publishes statistics"
 	if t.pid != 0 {
 		what = fmt.Sprintf("no process %d publishes statistics", t.pid)
@@ -104,7 +116,7 @@ func (t *target) open(notes io.Writer) (*stats.Reader, error) {
 	if len(dead) > 0 {
 		what += fmt.Sprintf("; %d have ended: -p %d shows the last of them", len(dead), dead[0].Process)
 	}
-	return nil, errors.New(what)
+	return errors.New(what)
 }
 
 // noteOthers says that the first file of the list, which is shown, is not the only one of its process, and how the others are shown.

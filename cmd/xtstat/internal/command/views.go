@@ -103,7 +103,7 @@ func (v *views) run(c *cobra.Command, args []string) error {
 		return usageError{err}
 	}
 	if v.view == 5 {
-		return v.netstat(c.OutOrStdout())
+		return v.netstat(c.OutOrStdout(), c.ErrOrStderr())
 	}
 	r, err := v.open(c.ErrOrStderr())
 	if err != nil {
@@ -174,8 +174,7 @@ func (v *views) show(ctx context.Context, c *cobra.Command, r *stats.Reader) err
 	}
 	note := c.ErrOrStderr()
 	if !last.Process.Live {
-		fmt.Fprintf(note, "xtstat: %s, process %d, has ended; this is what it had counted until %s\n", last.Process.Program, last.Process.ID,
-			last.Process.Last.Format("2006-01-02 15:04:05.000"))
+		noteEnded(note, &last.Process)
 		if v.details == 2 {
 			return errors.New("a process that has ended has no deltas: xtstat history has its last quarter of an hour")
 		}
@@ -204,6 +203,11 @@ func (v *views) show(ctx context.Context, c *cobra.Command, r *stats.Reader) err
 		}
 	}
 	return nil
+}
+
+// noteEnded says of a process that has ended from when its counts are.
+func noteEnded(notes io.Writer, p *stats.Process) {
+	fmt.Fprintf(notes, "xtstat: %s, process %d, has ended; this is what it had counted until %s\n", p.Program, p.ID, p.Last.Format("2006-01-02 15:04:05.000"))
 }
 
 // sleep waits for the next cycle; false: interrupted.
@@ -249,20 +253,24 @@ func isTerminal(w io.Writer) bool {
 	return err == nil
 }
 
-// netstat is view 5: once, of all processes that are running, or of the one that is asked for.
-func (v *views) netstat(out io.Writer) error {
-	list, err := v.entries()
-	if err != nil {
+// netstat is view 5: once, of all processes that are running, or of those that an option chooses. Of these the ones that run are shown, or,
+// where none does, the ones that have ended.
+func (v *views) netstat(out, notes io.Writer) error {
+	list, dead, err := v.chosen()
+	switch {
+	case err != nil:
 		return err
+	case len(list) == 0 && v.isChoice():
+		list = dead
+	}
+	if len(list) == 0 && v.isChoice() {
+		return v.notFound(nil)
 	}
 	if !v.json {
 		view.NetstatHeader(out)
 	}
 	for _, e := range list {
-		if !e.Live || v.pid != 0 && e.Process != v.pid || v.name != "" && !v.isNamed(e) {
-			continue
-		}
-		if err := v.netstatOf(out, e.Path); err != nil {
+		if err := v.netstatOf(out, notes, e.Path); err != nil {
 			return err
 		}
 	}
@@ -270,7 +278,7 @@ func (v *views) netstat(out io.Writer) error {
 }
 
 // netstatOf prints view 5 of the process of one file. A file that was removed meanwhile is no error.
-func (v *views) netstatOf(out io.Writer, path string) error {
+func (v *views) netstatOf(out, notes io.Writer, path string) error {
 	r, err := stats.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil // it ended meanwhile
@@ -282,6 +290,9 @@ func (v *views) netstatOf(out io.Writer, path string) error {
 	s, err := view.Take(r, time.Now(), v.pick)
 	if err != nil {
 		return err
+	}
+	if !s.Process.Live {
+		noteEnded(notes, &s.Process)
 	}
 	if v.json {
 		return view.JSON(out, s, 5)

@@ -54,6 +54,9 @@ func explain(c *cobra.Command, t *target, w *window) error {
 func findings(r *stats.Reader, samples []stats.Sample, from, to time.Time) []why.Finding {
 	e := why.Gather(samples, r.Events(), from, to)
 	e.TextOnly = !r.HasEventFields()
+	for _, v := range r.Blocks(stats.Host) {
+		e.Homeless += v.Unnamed
+	}
 	lines := map[string]why.Line{} // by the socket's id
 	for _, v := range r.Blocks(stats.Lines) {
 		lines[v.Info["socket"]] = why.Line{Feed: v.Info["feed"], Name: v.Info["line"]}

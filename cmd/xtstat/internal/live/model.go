@@ -32,6 +32,7 @@ type Count struct {
 // Socket is a row of the sockets.
 type Socket struct {
 	View     stats.View `json:"-"`
+	Ring     stats.View `json:"-"`
 	ID       uint64     `json:"id"`
 	Protocol string     `json:"protocol"`
 	Local    string     `json:"local"`
@@ -46,7 +47,7 @@ type Socket struct {
 // Text is what view 3 shows of the socket.
 func (s *Socket) Text() string {
 	var b strings.Builder
-	stats.WriteSocket(&b, &s.View, "")
+	stats.WriteSocket(&b, &s.View, &s.Ring, "")
 	return b.String()
 }
 
@@ -207,9 +208,13 @@ func (m *Model) losses(samples []stats.Sample) {
 func (m *Model) sockets(r *stats.Reader, before map[blockKey]*stats.View, seconds float64) {
 	m.Unpublished = r.Unpublished(stats.Sockets)
 	m.Sockets = m.Sockets[:0]
+	rings := map[int]stats.View{}
+	for _, v := range r.Blocks(stats.Rings) {
+		rings[v.Index] = v
+	}
 	for _, v := range r.Blocks(stats.Sockets) {
 		rate := m.rateOf(&v, before, seconds)
-		m.Sockets = append(m.Sockets, Socket{View: v, ID: v.ID, Protocol: v.Info["protocol"], Local: v.Info["local"], Remote: v.Info["remote"],
+		m.Sockets = append(m.Sockets, Socket{View: v, Ring: rings[v.Parent], ID: v.ID, Protocol: v.Info["protocol"], Local: v.Info["local"], Remote: v.Info["remote"],
 			Packets: rate("packets"), Bytes: rate("bytes"), Sent: rate("sent_messages"), Queued: v.Totals["queued_packets"], Drops: v.Totals["drops"]})
 	}
 }

@@ -13,7 +13,8 @@ const rule = "======================================================\n"
 // Full prints view 3: a block for each socket, poller, ring, pool of buffers, and feed.
 func Full(w io.Writer, s *Snapshot) {
 	for i := range s.Blocks[stats.Sockets] {
-		stats.WriteSocket(w, &s.Blocks[stats.Sockets][i], s.suffix())
+		v := &s.Blocks[stats.Sockets][i]
+		stats.WriteSocket(w, v, s.block(stats.Rings, v.Parent), s.suffix())
 	}
 	for i := range s.Blocks[stats.Pollers] {
 		fullPoller(w, s, &s.Blocks[stats.Pollers][i])

@@ -47,8 +47,12 @@ func NetstatHeader(w io.Writer) {
 	fmt.Fprintln(w, "Proto Offloaded Recv-Q Send-Q Local Address          Foreign Address       State       Inode      PID/Program name")
 }
 
-// Netstat prints view 5 of a process: a line for each socket, as netstat does.
+// Netstat prints view 5 of a process: a line for each socket, as netstat does. Lines of a process that has ended say so, behind its name.
 func Netstat(w io.Writer, s *Snapshot) {
+	program := s.Process.Program
+	if !s.Process.Live {
+		program += " (ended " + s.Process.Last.Format("2006-01-02 15:04:05") + ")"
+	}
 	for _, v := range s.Blocks[stats.Sockets] {
 		if v.Info["protocol"] == "" {
 			continue // accepted, and not described yet
@@ -66,7 +70,7 @@ func Netstat(w io.Writer, s *Snapshot) {
 			remote = "0.0.0.0:*"
 		}
 		fmt.Fprintf(w, "%-5s %-9s %-6d %-6d %-22s %-21s %-11s %-10s %d/%s\n", v.Info["protocol"], offloaded, v.Value("queued_bytes"), v.Value("send_queued"),
-			v.Info["local"], remote, state, v.Info["inode"], s.Process.ID, s.Process.Program)
+			v.Info["local"], remote, state, v.Info["inode"], s.Process.ID, program)
 	}
 	if n := s.Left[stats.Sockets]; n > 0 {
 		fmt.Fprintf(w, "(%d sockets of %d/%s found no room in its file: VMA_STATS_FD_NUM)\n", n, s.Process.ID, s.Process.Program)

@@ -51,8 +51,9 @@ func lastGapOf(found []Finding, feed string) int {
 	return -1
 }
 
-// placeFeedGaps says of each gap in a feed where its messages were lost: upstream, if nothing on this host explains it. Beside a loss of this
-// host it is not known whether that is the cause. Findings of samples, whose times are seconds, get the time of the gaps that follow from them.
+// placeFeedGaps says of each gap in a feed where its messages were lost: upstream, if nothing on this host explains it and none of its
+// counters is missing. Beside a loss of this host it is not known whether that is the cause. Findings of samples, whose times are seconds, get
+// the time of the gaps that follow from them.
 func placeFeedGaps(e *Evidence, found []Finding) {
 	for i := range found {
 		f := &found[i]
@@ -61,6 +62,8 @@ func placeFeedGaps(e *Evidence, found []Finding) {
 		}
 		of := causeOf(found, i)
 		switch {
+		case of < 0 && e.Homeless > 0:
+			f.Place, f.Cause = Unknown, "messages of a feed are missing at that time, and "+e.homeless()+": "+f.Cause
 		case of < 0:
 			f.Place, f.Cause = Upstream, "the sender or the network lost messages, and nothing was lost on this host: "+f.Cause
 			f.Evidence = append(f.Evidence, e.received()...)

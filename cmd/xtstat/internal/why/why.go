@@ -74,6 +74,7 @@ type Evidence struct {
 	Samples  int               // that cover it
 	Joined   []string          // what sockets have joined, now: groups, or "GROUP from SOURCE"; may be empty
 	Lines    map[string]Line   // what lines of feeds the sockets are, now, by Event.Of: "socket 3"
+	Homeless int               // counters of this host for which the statistics file had no room
 	TextOnly bool              // the process is of an older version, whose events have a text and no other fields
 
 	samples  []stats.Sample
@@ -100,7 +101,8 @@ func (s *span) add(x span) {
 	}
 }
 
-// Gather takes from samples and events what belongs to a window. A sample stands for the time since the one before it.
+// Gather takes from samples and events what belongs to a window. A sample stands for the time since the one before it, the first one of the file
+// for the time since the process began to count.
 func Gather(samples []stats.Sample, events []stats.Event, from, to time.Time) *Evidence {
 	e := &Evidence{From: from, To: to, Deltas: map[string]uint64{}, Before: map[string]uint64{}, Most: map[string]uint64{}, Least: map[string]uint64{},
 		grew: map[string]span{}}
@@ -110,18 +112,21 @@ func Gather(samples []stats.Sample, events []stats.Event, from, to time.Time) *E
 		if s.Time.Before(from) || s.Time.Add(-s.Interval).After(to) {
 			continue
 		}
-		var before map[string]uint64
-		if i > 0 {
+		var before map[string]uint64 // nil: not known
+		switch {
+		case i > 0:
 			before = samples[i-1].Values
-			if e.first == nil {
-				e.first = before
-			}
+		case s.Number == 1:
+			before = beginOf(s).Values
+		}
+		if e.first == nil {
+			e.first = before
 		}
 		for name, v := range s.Values {
 			if e.Samples == 0 {
 				e.Before[name] = before[name]
 			}
-			if i > 0 {
+			if before != nil {
 				e.Deltas[name] += v - min(v, before[name])
 				if v > before[name] {
 					x := e.grew[name]
@@ -181,6 +186,9 @@ func Explain(e *Evidence) []Finding {
 		if e.Samples > 0 {
 			f = Finding{Place: Upstream, Cause: "nothing was lost on this host in this time, and no feed has noted a gap: what is missing did not get here",
 				Evidence: e.received()}
+			if e.Homeless > 0 {
+				f.Place, f.Cause = Unknown, "nothing that the statistics have was lost in this time, but "+e.homeless()
+			}
 		}
 		if x := e.nearest; x != nil {
 			f.Evidence = append(f.Evidence, fmt.Sprintf("outside of this time the journal has, next to it: %s %s %s (--at %s)", x.Time.Format("15:04:05.000"), x.Kind,
@@ -194,6 +202,11 @@ func Explain(e *Evidence) []Finding {
 			"tells is missing above (xtstat events shows it)"})
 	}
 	return list
+}
+
+// homeless says that counters are missing.
+func (e *Evidence) homeless() string {
+	return fmt.Sprintf("%d counters of this host found no room in the statistics: it has many interfaces, and what was lost may be among them", e.Homeless)
 }
 
 // Lost reports whether the finding says that something was lost here.

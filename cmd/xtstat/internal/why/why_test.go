@@ -88,6 +88,18 @@ func TestFeedGapsBesideLosses(t *testing.T) {
 	require.Equal(t, Unknown, last(map[string]uint64{"host.ip.InReceives": 5}).Place)
 }
 
+// Where counters of the host are missing, a loss of the host may be among them: nothing is called upstream for want of a cause here.
+func TestCountersThatAreMissing(t *testing.T) {
+	for _, events := range [][]stats.Event{nil, {feedGap(500, 3, 0, "deep 1-3")}} {
+		e := Gather(samples(nil), events, noon.Add(100*time.Millisecond), noon.Add(900*time.Millisecond))
+		e.Homeless = 13
+		found := Explain(e)
+		require.Len(t, found, 1)
+		require.Equal(t, Unknown, found[0].Place)
+		require.Contains(t, found[0].Cause, "13 counters of this host found no room")
+	}
+}
+
 // Events and samples outside of the window are not of it.
 func TestWindow(t *testing.T) {
 	list := samples(map[string]uint64{"host.softnet.dropped": 3})
@@ -100,6 +112,28 @@ func TestWindow(t *testing.T) {
 	near := feedGap(-500, 3, 0, "deep 1-3 missing")
 	found = Explain(Gather(list, []stats.Event{near, pollGap(-400, 1e6, "unknown", ""), far}, noon.Add(2*time.Second), noon.Add(3*time.Second)))
 	require.Equal(t, []string{"outside of this time the journal has, next to it: 11:59:59.500 feed_gap deep 1-3 missing (--at 11:59:59)"}, found[0].Evidence)
+}
+
+// What was lost before the first sample of the file is in the findings: the process has counted it from zero. What the kernel had counted before
+// the process began is not, nor is what an older first sample has, in front of which others were written over.
+func TestLossesBeforeTheFirstSample(t *testing.T) {
+	explain := func(number uint64) (found []Finding) {
+		list := []stats.Sample{{Number: number, Time: noon, Interval: time.Second, Values: map[string]uint64{"host.eth0/1.xdp.rx_ring_full": 7, "ring.packets": 100,
+			"ring.polls": 1000, "host.softnet.dropped": 900, "host.eth0.rx_dropped": 900, "host.ip.InReceives": 5000, "host.lo.groups": 2}}}
+		for i := range 2 {
+			next := stats.Sample{Number: number + 1, Time: noon.Add(time.Duration(i+1) * time.Second), Interval: time.Second, Values: list[0].Values}
+			list = append(list, next)
+		}
+		return Explain(Gather(list, nil, noon.Add(-500*time.Millisecond), noon.Add(500*time.Millisecond)))
+	}
+	found := explain(1)
+	require.Len(t, found, 1, "%+v", found)
+	require.Contains(t, found[0].Cause, "the ring was full")
+	require.EqualValues(t, 7, found[0].Count)
+	require.Equal(t, []time.Time{noon.Add(-time.Second), noon}, []time.Time{found[0].Since, found[0].Until})
+	found = explain(2)
+	require.Len(t, found, 1)
+	require.Contains(t, found[0].Cause, "nothing was lost on this host")
 }
 
 // What is lost at two times is two findings, each with its time and with the gap between polls that it is from; a gap in a feed at another time
