@@ -17,7 +17,7 @@ import (
 
 // Send copies b to the connected peer. On a stream it may take less than all of b, or nothing: then the error is ErrWouldBlock and
 // EventOut follows when there is room. A datagram goes whole or not at all. On an offloaded ring it leaves with the next Poll or
-// Flush. It does not allocate. Owner only.
+// Flush; what a receive callback sends leaves in the turn of the callback. It does not allocate. Owner only.
 func (s *Socket) Send(b []byte) (int, error) {
 	r := s.ring()
 	if r == nil || !r.isOwner() {

@@ -50,10 +50,11 @@
 //
 // # Sends
 //
-// Send copies the payload into a buffer of the pool and queues it; it leaves at the next Poll or Flush, many with one system call; a loop
-// that polls on can let answers wait for each other for some microseconds ([Config].Gather). A
-// full queue is ErrWouldBlock, and OUT follows. SendPacket sends the buffer itself. Datagrams longer than the MTU are refused with
-// EMSGSIZE, or cut with Config.Fragment.
+// Send copies the payload into a buffer of the pool and queues it; it leaves at the next Poll or Flush, many with one system call. What a
+// receive callback sends, over UDP or TCP, leaves at the end of the Poll that called it. What UDP had to queue on its socket (SendPacket, a
+// datagram behind one of those) leaves with the next Poll. A loop that polls on can let answers wait for each other for some microseconds
+// ([Config].Gather). A full queue is ErrWouldBlock, and OUT follows. SendPacket sends the buffer itself. Datagrams longer than the MTU are
+// refused with EMSGSIZE, or cut with Config.Fragment.
 //
 // # Several rings on one interface
 //

@@ -26,6 +26,9 @@ const gapMask = 3
 func (d *driver) Reap(k *ring.Sink) error {
 	d.turn++
 	d.inTurn = true
+	if d.streams != nil {
+		d.streams.ForgetAnswers()
+	}
 	d.ip.Refresh()
 	if len(d.udp.Deliveries()) > 0 { // Pull took them between two turns: they are older than all else
 		d.deliver(k)
@@ -80,7 +83,11 @@ func (d *driver) Reap(k *ring.Sink) error {
 	if len(d.moves.queue) > 0 || d.moves.scanAt != 0 {
 		d.moveConnections(k)
 	}
-	// Answers of the stack, and of callbacks. Only frames leave: what sockets have queued beside them leaves with the next turn.
+	// Answers of the stack, and of callbacks. Only frames leave: what sockets of UDP have queued beside them leaves with the next turn. TCP makes
+	// frames where a callback has answered; else its acknowledgements wait for what the program answers after the Poll.
+	if d.streams != nil && d.streams.HasAnswer() && !d.coalescing.on {
+		d.streams.Output()
+	}
 	if d.ip.Queued() > 0 && !d.coalescing.on {
 		d.transport.BeginFlush() // frames of sockets may be among them
 		if e := d.flushLinks(); err == nil {

@@ -217,6 +217,7 @@ func (t *Transport) CloseWrite(s *ring.Socket) error {
 		return syscall.ENOTCONN
 	}
 	t.record(id).flags |= isShut
+	t.hasAnswer = true
 	_ = t.table.CloseWrite(t.now(), id) // one that has failed meanwhile has nothing to close
 	return nil
 }
@@ -225,6 +226,7 @@ func (t *Transport) CloseWrite(s *ring.Socket) error {
 func (t *Transport) Close(s *ring.Socket, reset bool) error {
 	c := ring.HandleOf(s).Conn
 	if id := idOf(c); id != tcp.NoID {
+		t.hasAnswer = true
 		t.end(id, reset)
 		return nil
 	}

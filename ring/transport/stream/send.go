@@ -71,6 +71,7 @@ func (t *Transport) prepareSend(s *ring.Socket) (tcp.ID, syscall.Errno) {
 	if id == tcp.NoID {
 		return id, syscall.ENOTCONN
 	}
+	t.hasAnswer = true
 	// An ACK that has arrived makes room, a reset is the answer.
 	if t.pollOnSend {
 		t.host.Pull()

@@ -95,6 +95,7 @@ type Transport struct {
 	pieces      []piece // what is to be sent, or is not confirmed
 	freePiece   int32
 	awaited     int // pieces that are confirmed, and whose frames a link still holds
+	hasAnswer   bool
 
 	ready     []int32 // records with facts to report; ^n: the listener n of byListener
 	reporting []int32 // those of this Report
@@ -218,6 +219,12 @@ func (t *Transport) HasFacts() bool {
 	return len(t.ready) > 0 || len(t.done) > 0 || t.table.HasEvents() || len(t.looped) > 0 || t.hasRequests.Load()
 }
 func (t *Transport) AwaitsLinks() bool { return t.awaited > 0 }
+
+// HasAnswer reports whether the application has sent something, or has closed a connection, since ForgetAnswers. A driver forgets at the beginning
+// of a turn and asks at its end: what callbacks have answered then leaves in their turn, and in turns without an answer acknowledgements wait for
+// one.
+func (t *Transport) HasAnswer() bool { return t.hasAnswer }
+func (t *Transport) ForgetAnswers()  { t.hasAnswer = false }
 
 // EachSocket calls f for each listener, and for each connection with a socket on the ring. It takes time proportional to the most connections
 // that there ever were.
