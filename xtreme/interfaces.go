@@ -41,6 +41,8 @@ type interfaces struct {
 	stamps   map[string]xdp.Time    // by name: see stampBy
 	queues   map[string][]int       // by name: see queuesToOpen
 	shared   map[string]bool        // by name: interfaces that a poller with a QueueShare has opened
+	counts   map[string]int         // by name: queues of the devices of those
+	joining  sync.Mutex             // held while mirror and exchange are opened, which may wait; before mu
 }
 
 // busyRefusal is the reason for an interface that another program uses. Until it ends the answer is taken from here, because opening a busy
@@ -56,7 +58,7 @@ const busyRefusalTime = time.Second
 func newInterfaces(log *slog.Logger, s *conf.Settings) *interfaces {
 	o := &s.Offload
 	return &interfaces{log: log, named: o.Interfaces, tcp: o.TCP, busy: o.BusyPoll, mode: o.Mode, txRing: transmitRing(s.RingEntries), modes: map[string]string{},
-		busyNow: map[string]busyRefusal{}, reported: map[string]bool{}, stamps: map[string]xdp.Time{}, queues: map[string][]int{}, shared: map[string]bool{}}
+		busyNow: map[string]busyRefusal{}, reported: map[string]bool{}, stamps: map[string]xdp.Time{}, queues: map[string][]int{}, shared: map[string]bool{}, counts: map[string]int{}}
 }
 
 // transmitRing returns the size of a transmit ring with room for that many frames: the next power of two, 8 or more. 0, the default, stays 0.
@@ -69,21 +71,34 @@ func transmitRing(entries int) int {
 
 // join counts a poller among the users and returns what they share, which it makes for the first one. The poller calls leave when it closes.
 func (x *interfaces) join() (*host.Host, *offload.Exchange, error) {
+	x.joining.Lock()
+	defer x.joining.Unlock()
+	if h, e := x.joinOpen(); h != nil {
+		return h, e, nil
+	}
+	h, err := host.Open(host.Config{})
+	if err != nil {
+		return nil, nil, err
+	}
+	e, err := offload.NewExchange(offload.ExchangeConfig{Host: h, Open: x.open})
+	if err != nil {
+		return nil, nil, errors.Join(err, h.Close())
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.mirror, x.exchange, x.users = h, e, 1
+	return h, e, nil
+}
+
+// joinOpen is join where others have joined: it waits for nothing. Else it returns nil, and the poller is no user.
+func (x *interfaces) joinOpen() (*host.Host, *offload.Exchange) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.users == 0 {
-		h, err := host.Open(host.Config{})
-		if err != nil {
-			return nil, nil, err
-		}
-		e, err := offload.NewExchange(offload.ExchangeConfig{Host: h, Open: x.open})
-		if err != nil {
-			return nil, nil, errors.Join(err, h.Close())
-		}
-		x.mirror, x.exchange = h, e
+		return nil, nil
 	}
 	x.users++
-	return x.mirror, x.exchange, nil
+	return x.mirror, x.exchange
 }
 
 // currentExchange is the exchange, nil while no poller is of kind offload. Any goroutine.
@@ -103,6 +118,7 @@ func (x *interfaces) leave() error {
 		clear(x.stamps)
 		clear(x.queues)
 		clear(x.shared)
+		clear(x.counts)
 	}
 	x.mu.Unlock()
 	if !last {

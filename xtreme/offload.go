@@ -119,7 +119,7 @@ func (f *offloading) openFor(s *ring.Socket) (*ring.Set, []ring.Reason) {
 	}
 	opened := 0
 	for i, index := range list {
-		reasons := f.attach(snap, index, len(list)-i, stampSource(f.time, ring.ConfigOf(s)))
+		reasons := f.attach(snap, index, len(list)-i, stampSource(f.time, ring.ConfigOf(s)), openNow)
 		if reasons == nil && s.Kind() != ring.KindDatagram {
 			if r := offload.StreamRefusal(f.driver, index); r.Code != "" {
 				reasons = []ring.Reason{r}
@@ -171,13 +171,24 @@ func (f *offloading) openMirror() []ring.Reason {
 	return nil
 }
 
+// opening says who opens an interface.
+type opening bool
+
+const (
+	openNow   opening = false // the caller, which may wait
+	openLater opening = true  // a job: the caller is in Poll
+)
+
 // attach adds an interface to the ring, if it is not there yet, and returns nil or why it cannot. index is the interface's; left counts the
 // interfaces still to be attached for this socket, this one included, which share the buffers that are free; stamps is what is to stamp its
-// frames. The caller has checked that the interface can be offloaded: the path of any other has no device.
-func (f *offloading) attach(snap *host.Snapshot, index, left int, stamps xdp.Time) []ring.Reason {
+// frames; when says whether the interface is open when attach returns. The caller has checked that the interface can be offloaded: the path of any other has no device.
+func (f *offloading) attach(snap *host.Snapshot, index, left int, stamps xdp.Time, when opening) []ring.Reason {
 	p := snap.Path(index)
 	l, _ := snap.Link(index)
 	if slices.ContainsFunc(f.attachments, func(h nic.Interface) bool { return h.On == l.Name }) {
+		if when == openNow {
+			offload.AwaitInterface(f.driver, l.Name)
+		}
 		return nil
 	}
 	nics := f.poller.engine.nics
@@ -186,7 +197,7 @@ func (f *offloading) attach(snap *host.Snapshot, index, left int, stamps xdp.Tim
 		return []ring.Reason{r}
 	}
 	sums := f.chooseChecksum(&p)
-	i := nic.Interface{Name: below[0], On: l.Name, VLAN: p.VLAN, Share: f.share, Checksum: sums.policy,
+	i := nic.Interface{Name: below[0], On: l.Name, VLAN: p.VLAN, Share: f.share, Checksum: sums.policy, Later: bool(when),
 		Path: append(sums.reasons(l.Name), reversePathFilter(l.Name)...)}
 	if isBond(snap, &p) {
 		named, _ := entryOf(f.interfaces, l.Name)
@@ -209,7 +220,7 @@ func (f *offloading) attach(snap *host.Snapshot, index, left int, stamps xdp.Tim
 		return h.Name == i.Name || h.Bond && i.Bond && f.sameBond(snap, h, below)
 	}) {
 		var why ring.Reason
-		if i.Fill, queues, why = f.fillShare(snap, &i, below, left); why.Code != "" {
+		if i.Fill, queues, why = f.fillShare(snap, &i, below, left, when); why.Code != "" {
 			return []ring.Reason{why}
 		}
 	}
@@ -230,8 +241,8 @@ func (f *offloading) attach(snap *host.Snapshot, index, left int, stamps xdp.Tim
 	f.fill -= i.Fill * queues
 	f.poller.engine.warnOfLinks(l.Name, l.MTU, offload.LinkReasons(f.driver, index))
 	nics.announce(l.Name, below[0], sums)
-	if f.share.Of > 1 {
-		f.poller.engine.openShares(f.poller, l.Name)
+	if f.share.Of > 1 && when == openNow { // else another poller's opening is the cause, and it has told all
+		f.poller.engine.openShares(f.poller, l.Name, below)
 	}
 	return nil
 }
@@ -320,7 +331,7 @@ func (f *offloading) sameBond(snap *host.Snapshot, h nic.Interface, members []st
 // more than an eighth of it for sending. Those opened now share four fifths of what is left of it, so that one that
 // is opened later finds some; a bond's members share one interface's part. The settings may say less (VMA_RX_WRE). The number bounds how long
 // the owner may pause without losing frames: 4,096 small buffers and one queue give 2,457, which is 102 ms at 24,000 frames a second.
-func (f *offloading) fillShare(snap *host.Snapshot, i *nic.Interface, below []string, interfaces int) (each, queues int, why ring.Reason) {
+func (f *offloading) fillShare(snap *host.Snapshot, i *nic.Interface, below []string, interfaces int, when opening) (each, queues int, why ring.Reason) {
 	const most, least = 16384, 8 // package xdp's default, and the least that it accepts
 	for _, name := range below {
 		n := len(f.openedOf(snap, name, i.Queues))
@@ -328,7 +339,9 @@ func (f *offloading) fillShare(snap *host.Snapshot, i *nic.Interface, below []st
 			named, _ := queuesOf(f.poller.engine.nics.named, snap, name)
 			n = len(named)
 		}
-		if n == 0 {
+		if n == 0 && when == openLater {
+			n = f.poller.engine.nics.sharedQueues(name)
+		} else if n == 0 {
 			var err error
 			if n, err = xdp.NumQueues(name); err != nil {
 				return 0, 0, refusalReason(err)

@@ -6,18 +6,21 @@ import (
 
 	"github.com/socketxtreme/socketxtreme/conf"
 	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/link/xdp"
 )
 
 // Pollers that divide the queues of interfaces (PollerConfig.QueueShare) open each interface together. The kernel gets what comes in on a queue
-// that nobody serves, and its guard drops segments of our own TCP. So an interface that one of them opens is opened by the others too, each in
-// its next Poll, and by those that are made later in their first one.
+// that nobody serves, and its guard drops segments of our own TCP. So an interface that one of them opens is opened by the others too, and by
+// those that are made later. Each begins in its next Poll, or its first one; a job makes the calls that wait for the kernel's configuration.
 //
 //	poller A: ListenTCP ──► attach eth0, queues 0, 2 … ──► openShares ──► posted to B
-//	poller B: Poll ──► openShare ──► attach eth0, queues 1, 3 …
+//	poller B: Poll ──► openShare ──► attach eth0, openLater     ··· polls on ···     takes over the links
+//	                                   └─ job: bind queues 1, 3 … ──────────────────────┘
 
-// openShares has all other pollers with a share open an interface that from has opened.
-func (e *Engine) openShares(from *Poller, ifName string) {
-	e.nics.noteShared(ifName) // before the pollers are listed: one that is made now sees the name, or is on the list
+// openShares has all other pollers with a share open an interface that from has opened, by devices with the names below. It may wait: not for
+// Poll.
+func (e *Engine) openShares(from *Poller, ifName string, below []string) {
+	e.nics.noteShared(ifName, below) // before the pollers are listed: one that is made now sees the name, or is on the list
 	for _, p := range e.Pollers() {
 		if p != from {
 			p.openShareSoon(ifName)
@@ -40,35 +43,53 @@ func (p *Poller) openShareSoon(ifName string) {
 	}
 }
 
-// openShare attaches the poller to an interface that another one has opened, if it may open that. Owner only.
+// openShare attaches the poller to an interface that another one has opened, if it may open that and another one still has what it opened. It waits
+// for nothing. Owner only.
 func (f *offloading) openShare(ifName string) {
 	if len(f.named) > 0 && !slices.ContainsFunc(f.named, func(i conf.Interface) bool { return i.Name == ifName }) {
 		return
 	}
-	why := f.openMirror()
-	if why == nil {
-		f.forgetClosedRing()
-		snap := f.mirror.Snapshot()
-		l, ok := snap.LinkByName(ifName)
-		if !ok {
-			return // it is gone, and with it what the other one had opened
+	if f.mirror == nil {
+		if f.mirror, f.exchange = f.poller.engine.nics.joinOpen(); f.mirror == nil {
+			return // the last poller that had opened an interface has closed
 		}
-		if p := snap.Path(l.Index); !p.Offload { // it has changed since the other one opened it: it belongs to a bond now, say
-			why = []ring.Reason{{Code: p.Code, Text: p.Text}}
-		} else {
-			why = f.attach(snap, l.Index, 1, stampSource(f.time, &ring.Config{}))
-		}
+	}
+	f.forgetClosedRing()
+	snap := f.mirror.Snapshot()
+	l, ok := snap.LinkByName(ifName)
+	if !ok {
+		return // it is gone, and with it what the other one had opened
+	}
+	var why []ring.Reason
+	if p := snap.Path(l.Index); !p.Offload { // it has changed since the other one opened it: it belongs to a bond now, say
+		why = []ring.Reason{{Code: p.Code, Text: p.Text}}
+	} else {
+		why = f.attach(snap, l.Index, 1, stampSource(f.time, &ring.Config{}), openLater)
 	}
 	for _, r := range why {
 		f.poller.engine.log.Info("this poller's share of an interface is the kernel's", "poller", f.poller.name, "interface", ifName, "because", r.String())
 	}
 }
 
-// noteShared notes that pollers with a share have opened an interface.
-func (x *interfaces) noteShared(ifName string) {
+// noteShared notes that pollers with a share have opened an interface, and how many queues its devices have.
+func (x *interfaces) noteShared(ifName string, below []string) {
+	counts := make([]int, len(below))
+	for i, name := range below {
+		counts[i], _ = xdp.NumQueues(name) // it was just opened; if it is gone nobody opens a share
+	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.shared[ifName] = true
+	for i, name := range below {
+		x.counts[name] = max(counts[i], 1)
+	}
+}
+
+// sharedQueues is how many queues a device had when a poller with a share opened it; 1 for one that has become a bond's member since.
+func (x *interfaces) sharedQueues(name string) int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return max(x.counts[name], 1)
 }
 
 // sharedNames lists the interfaces that pollers with a share have opened.

@@ -1,7 +1,9 @@
 package xtreme_test
 
 import (
+	"bytes"
 	"errors"
+	"log/slog"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -19,14 +21,19 @@ import (
 // An interface that another poller has opened may not be offloadable any more when this poller is to open its share: it belongs to a bond by
 // then, say. Here it is the loopback.
 func TestShareOfAnInterfaceThatCannotBeOffloaded(t *testing.T) {
+	var log bytes.Buffer
 	s := conf.Default()
+	s.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	s.Ring, s.SmallBuffers, s.LargeBuffers = conf.RingOffload, 512, 16
 	e, err := xtreme.New(s)
 	require.NoError(t, err)
 	p, err := e.NewPoller("test", xtreme.PollerConfig{QueueShare: xtreme.QueueShare{Index: 1, Of: 2}})
 	require.NoError(t, err)
+	leave, err := e.JoinInterfaces() // as the other poller has
+	require.NoError(t, err)
 	assert.NotPanics(t, func() { xtreme.OpenShare(p, "lo") })
-	require.NoError(t, errors.Join(p.Close(), e.Close()))
+	assert.Contains(t, log.String(), "[link.loopback]")
+	require.NoError(t, errors.Join(p.Close(), leave(), e.Close()))
 }
 
 // A poller opens its share of an interface that another one has opened beside its Poll, which makes no configuration call for it.

@@ -127,7 +127,7 @@ func (f *offloading) openForAccepted(a *ring.Adopted) (*ring.Set, []ring.Reason)
 	list, why := n.interfaces(snap)
 	opened := 0
 	for i, index := range list {
-		reasons := f.attach(snap, index, len(list)-i, stampSource(f.time, &ring.Config{}))
+		reasons := f.attach(snap, index, len(list)-i, stampSource(f.time, &ring.Config{}), openNow)
 		if reasons == nil {
 			if r := offload.StreamRefusal(f.driver, index); r.Code != "" {
 				reasons = []ring.Reason{r}

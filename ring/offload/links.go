@@ -22,7 +22,7 @@ var _ nic.Events = attachments{}
 
 // AddInterface attaches a ring to one more interface. The flows of its sockets that are on that interface
 // are claimed there too, groups that they joined on it while the kernel had them included. On an error the ring is as
-// it was. For the driver's owner, or anyone before the first Poll.
+// it was. It may wait, unless nic.Interface.Later is set. For the driver's owner, or anyone before the first Poll.
 func AddInterface(drv ring.Driver, i nic.Interface) error {
 	d, ok := drv.(*driver)
 	switch {
@@ -39,6 +39,14 @@ func AddInterface(drv ring.Driver, i nic.Interface) error {
 	d.turn |= clockMask   // the next turn reads the clock, and looks whether to check the attachments
 	d.notePaths()
 	return nil
+}
+
+// AwaitInterface waits until an interface that AddInterface opens later, with the name On, is open or could not be opened. For the driver's
+// owner, not in Poll.
+func AwaitInterface(drv ring.Driver, on string) {
+	if d, ok := drv.(*driver); ok && !d.closed {
+		d.nics.AwaitOpening(on)
+	}
 }
 
 // notePaths has the next turn raise PATH for the sockets to which packets come by an interface that was just added: datagram sockets on all

@@ -56,6 +56,9 @@ type Interface struct {
 	Bond     bool          // the queues are those of each member of the bond that Name is, or stands on, as the host has it from then on
 	Checksum udp.Policy    // what is done with wrong checksums
 	Path     []link.Reason // reasons of the caller's choice, for socket paths
+	// Later has a job open the interface, so that Add waits for nothing. Until it is open the attachment is as one whose interface is lost, with
+	// the reason link.opening, and one that cannot be opened is tried again.
+	Later bool
 }
 
 // attachment is a ring's use of an interface: the queues it serves there, as long as they can be had. Its state says whether it has links.
@@ -142,6 +145,10 @@ func (p *attachment) hasLeftovers() bool {
 
 func (p *attachment) reasonDeleted() link.Reason {
 	return link.Reason{Code: "link.gone", Text: "interface " + p.Name + " was deleted"}
+}
+
+func (p *attachment) reasonOpening() link.Reason {
+	return link.Reason{Code: "link.opening", Text: "interface " + p.Name + " is being opened"}
 }
 
 func (p *attachment) reasonDown() link.Reason {

@@ -41,7 +41,8 @@ func New(c Config) *Attachments {
 // Stats are the counts until now.
 func (a *Attachments) Stats() Stats { return a.stats }
 
-// Add attaches the ring to an interface, or to the members of a bond. On an error nothing is attached. It may wait: not for Poll.
+// Add attaches the ring to an interface, or to the members of a bond. On an error nothing is attached. It may wait: not for Poll, except with
+// Interface.Later.
 func (a *Attachments) Add(i Interface) error {
 	before, bonds := len(a.list), len(a.bonds)
 	if err := a.add(i); err != nil {
@@ -53,7 +54,32 @@ func (a *Attachments) Add(i Interface) error {
 			return errors.Join(err, a.removeFrom(before))
 		}
 	}
+	if i.Later { // the claims come first: on their error no job is under way that removeFrom would wait for
+		a.openLater(a.list[before:])
+	}
 	return nil
+}
+
+// openLater starts the jobs that open the interfaces of new attachments, where they are up.
+func (a *Attachments) openLater(list []*attachment) {
+	a.now = max(a.now, a.clock()) // it is 0 until the first Check
+	s := a.table.config.Host.Snapshot()
+	for _, p := range list {
+		if p.base == nil {
+			a.checkClosed(p, s)
+		}
+	}
+}
+
+// AwaitOpening waits until the jobs that open the interface On have ended, and applies their results. Not for Poll.
+func (a *Attachments) AwaitOpening(on string) {
+	for _, p := range a.list {
+		if p.On == on && p.state == Opening {
+			a.await(p)
+			p.changed = true
+			a.CheckSoon() // the paths of its sockets
+		}
+	}
 }
 
 // add is Add without the claims. A child, whose device another attachment has, gets that one's links; for others the device is opened here.
@@ -80,10 +106,22 @@ func (a *Attachments) add(i Interface) error {
 			return errors.Join(fmt.Errorf("offload: %s: %s: %w", p.On, p.parentLost.Text, unix.ENODEV), a.removeFrom(len(a.list)-1))
 		}
 		return nil
+	case i.Later:
+		return a.noteOpening(p)
 	}
 	if err := a.openNow(p); err != nil {
 		return errors.Join(err, a.removeFrom(len(a.list)-1))
 	}
+	return nil
+}
+
+// noteOpening describes an attachment whose interface a job is to open (Interface.Later).
+func (a *Attachments) noteOpening(p *attachment) error {
+	l, ok := a.table.config.Host.Snapshot().LinkByName(p.On)
+	if !ok {
+		return errors.Join(fmt.Errorf("offload: %s: %w", p.On, unix.ENODEV), a.removeFrom(len(a.list)-1))
+	}
+	p.ifIndex, p.lost = l.Index, p.reasonOpening()
 	return nil
 }
 
@@ -105,7 +143,7 @@ func (a *Attachments) newAttachment(i Interface, b *bond) (*attachment, error) {
 			p.base = other
 		}
 	}
-	late := b != nil || p.base != nil // a job opens a member's device, and a child's base has opened its own
+	late := b != nil || p.base != nil || i.Later // a job opens a member's device, and a child's base has opened its own
 	n, err := a.table.acquire(&i, late)
 	if err != nil {
 		return nil, err

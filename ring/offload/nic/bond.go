@@ -35,7 +35,8 @@ func (b *bond) member(ifName string) Interface {
 	return i
 }
 
-// addBond attaches the ring to the members of a bond. One of them must open now, else it is an error; the others are tried again by Check.
+// addBond attaches the ring to the members of a bond. One of them must open now, else it is an error; the others are tried again by Check. With
+// Interface.Later jobs open all of them.
 func (a *Attachments) addBond(i Interface) error {
 	s := a.table.config.Host.Snapshot()
 	l, ok := s.LinkByName(i.On)
@@ -59,6 +60,9 @@ func (a *Attachments) addBond(i Interface) error {
 		p.ifIndex = b.ifIndex
 		if p.base != nil {
 			a.alignChildren(p.base)
+			had = true
+		} else if i.Later {
+			p.lost = p.reasonOpening()
 			had = true
 		} else if err := a.openMember(p); err != nil {
 			errs = errors.Join(errs, err)
