@@ -65,9 +65,9 @@
 // # Offloaded rings
 //
 // A driver with a protocol stack of its own (ring/offload) keeps the contract. Its differences: what is sent leaves with the next Poll or
-// Flush, many at once, and what a receive callback sends at the end of its Poll; packets that came through the kernel's socket beside the stack are marked (Completion.ViaKernel); Socket.Prepare
-// makes the first send as fast as the others; RingStats.Driver has a name for whatever was not delivered. Where there is no kernel
-// at all, SetConfig.Transport says what addresses and ports are.
+// Flush, many at once, and what a receive callback sends at the end of its Poll; packets that came through the kernel's socket beside the
+// stack are marked (Completion.ViaKernel); Socket.Prepare makes the first send as fast as the others; RingStats.Driver has a name for whatever
+// was not delivered. Where there is no kernel at all, SetConfig.Transport says what addresses and ports are.
 //
 // # Pacing and time
 //

@@ -3,6 +3,7 @@ package xtreme
 import (
 	"errors"
 	"log/slog"
+	"maps"
 	"math/bits"
 	"slices"
 	"sync"
@@ -131,6 +132,34 @@ func (x *interfaces) leave() error {
 		x.exchange, x.mirror = nil, nil
 	}
 	return err
+}
+
+// noteShared notes that pollers with a share have opened an interface, and how many queues its devices have.
+func (x *interfaces) noteShared(ifName string, below []string) {
+	counts := make([]int, len(below))
+	for i, name := range below {
+		counts[i], _ = xdp.NumQueues(name) // it was just opened; if it is gone nobody opens a share
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.shared[ifName] = true
+	for i, name := range below {
+		x.counts[name] = max(counts[i], 1)
+	}
+}
+
+// sharedQueues is how many queues a device had when a poller with a share opened it; 1 for one that has become a bond's member since.
+func (x *interfaces) sharedQueues(name string) int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return max(x.counts[name], 1)
+}
+
+// sharedNames lists the interfaces that pollers with a share have opened.
+func (x *interfaces) sharedNames() []string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return slices.Sorted(maps.Keys(x.shared))
 }
 
 // open opens an interface for AF_XDP, with the queues and in the mode that the settings say. The exchange calls it

@@ -181,7 +181,8 @@ const (
 
 // attach adds an interface to the ring, if it is not there yet, and returns nil or why it cannot. index is the interface's; left counts the
 // interfaces still to be attached for this socket, this one included, which share the buffers that are free; stamps is what is to stamp its
-// frames; when says whether the interface is open when attach returns. The caller has checked that the interface can be offloaded: the path of any other has no device.
+// frames; when says whether the interface is open when attach returns. The caller has checked that the interface can be offloaded: the path of
+// any other has no device.
 func (f *offloading) attach(snap *host.Snapshot, index, left int, stamps xdp.Time, when opening) []ring.Reason {
 	p := snap.Path(index)
 	l, _ := snap.Link(index)

@@ -1,12 +1,10 @@
 package xtreme
 
 import (
-	"maps"
 	"slices"
 
 	"github.com/socketxtreme/socketxtreme/conf"
 	"github.com/socketxtreme/socketxtreme/ring"
-	"github.com/socketxtreme/socketxtreme/ring/link/xdp"
 )
 
 // Pollers that divide the queues of interfaces (PollerConfig.QueueShare) open each interface together. The kernel gets what comes in on a queue
@@ -43,8 +41,8 @@ func (p *Poller) openShareSoon(ifName string) {
 	}
 }
 
-// openShare attaches the poller to an interface that another one has opened, if it may open that and another one still has what it opened. It waits
-// for nothing. Owner only.
+// openShare attaches the poller to an interface that another one has opened, if it may open that and another poller still uses the engine's
+// interfaces. It waits for nothing. Owner only.
 func (f *offloading) openShare(ifName string) {
 	if len(f.named) > 0 && !slices.ContainsFunc(f.named, func(i conf.Interface) bool { return i.Name == ifName }) {
 		return
@@ -69,32 +67,4 @@ func (f *offloading) openShare(ifName string) {
 	for _, r := range why {
 		f.poller.engine.log.Info("this poller's share of an interface is the kernel's", "poller", f.poller.name, "interface", ifName, "because", r.String())
 	}
-}
-
-// noteShared notes that pollers with a share have opened an interface, and how many queues its devices have.
-func (x *interfaces) noteShared(ifName string, below []string) {
-	counts := make([]int, len(below))
-	for i, name := range below {
-		counts[i], _ = xdp.NumQueues(name) // it was just opened; if it is gone nobody opens a share
-	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.shared[ifName] = true
-	for i, name := range below {
-		x.counts[name] = max(counts[i], 1)
-	}
-}
-
-// sharedQueues is how many queues a device had when a poller with a share opened it; 1 for one that has become a bond's member since.
-func (x *interfaces) sharedQueues(name string) int {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return max(x.counts[name], 1)
-}
-
-// sharedNames lists the interfaces that pollers with a share have opened.
-func (x *interfaces) sharedNames() []string {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return slices.Sorted(maps.Keys(x.shared))
 }

@@ -54,7 +54,8 @@ type PollerConfig struct {
 	// QueueShare divides the queues of offloaded interfaces among pollers of the engine that each serve all of them: of Of pollers, with Index
 	// 0 to Of-1, each takes its share, where without it the first one takes all. A poller carries TCP of its own stack only on interfaces of
 	// which it has a queue. An interface that one of them opens is opened by the others as well: each begins in its next Poll, which does not
-	// wait for it, and until it has ended the kernel gets what comes in on their queues. Queues that Interfaces names are taken as they are. Pollers of another kind ignore it.
+	// wait for it, and until it has ended the kernel gets what comes in on their queues. Queues that Interfaces names are taken as they are.
+	// Pollers of another kind ignore it.
 	QueueShare QueueShare
 
 	// Auxiliary marks a poller that a package makes for its own work beside the program's pollers, such as accepting connections. The log does

@@ -83,8 +83,8 @@ func (d *driver) Reap(k *ring.Sink) error {
 	if len(d.moves.queue) > 0 || d.moves.scanAt != 0 {
 		d.moveConnections(k)
 	}
-	// Answers of the stack, and of callbacks. Only frames leave: what sockets of UDP have queued beside them leaves with the next turn. TCP makes
-	// frames where a callback has answered; else its acknowledgements wait for what the program answers after the Poll.
+	// Answers of the stack, and of callbacks. Only frames leave: what sockets of UDP have queued beside them leaves with the next turn. TCP
+	// makes frames where a callback has answered; else its acknowledgements wait for what the program answers after the Poll.
 	if d.streams != nil && d.streams.HasAnswer() && !d.coalescing.on {
 		d.streams.Output()
 	}

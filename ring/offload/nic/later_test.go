@@ -99,3 +99,29 @@ func TestOpenedLaterWithOthers(t *testing.T) {
 	require.Equal(t, 2, r.carrying())
 	r.close()
 }
+
+// The members of a bond are opened by jobs, each as it can be.
+func TestBondOpenedLater(t *testing.T) {
+	w := newWorld(t)
+	for _, name := range []string{"e0", "e1"} {
+		w.having(name, func(l *host.Link) { l.Master = b0 })
+	}
+	w.having("b0", func(l *host.Link) { l.BondMode, l.BondActive = host.BondActiveBackup, e0 })
+	r := w.ring(1)
+	w.failing["e1"] = true
+	w.hold("open")
+	require.NoError(t, r.a.Add(Interface{Name: "b0", Bond: true, Later: true}))
+	require.Equal(t, "link.opening", r.a.Statuses()[0].Why.Code)
+	require.Zero(t, r.carrying())
+	w.held("open")
+	w.pass("open")
+	r.until("e0", Attached)
+	require.Equal(t, 1, r.carrying())
+	r.until("e1", Closed)
+	w.mu.Lock()
+	w.failing["e1"] = false
+	w.mu.Unlock()
+	r.until("e1", Attached)
+	require.Equal(t, 2, r.carrying())
+	r.close()
+}

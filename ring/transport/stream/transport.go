@@ -220,9 +220,9 @@ func (t *Transport) HasFacts() bool {
 }
 func (t *Transport) AwaitsLinks() bool { return t.awaited > 0 }
 
-// HasAnswer reports whether the application has sent something, or has closed a connection, since ForgetAnswers. A driver forgets at the beginning
-// of a turn and asks at its end: what callbacks have answered then leaves in their turn, and in turns without an answer acknowledgements wait for
-// one.
+// HasAnswer reports whether the application has sent something, or has closed a connection, since ForgetAnswers. A driver forgets at the
+// beginning of a turn and asks at its end: what callbacks have answered leaves in their turn, and in turns without an answer the
+// acknowledgements wait for one.
 func (t *Transport) HasAnswer() bool { return t.hasAnswer }
 func (t *Transport) ForgetAnswers()  { t.hasAnswer = false }
 
