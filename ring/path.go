@@ -25,6 +25,9 @@ type Path struct {
 	Tier  string   // TierKernel or TierBypass
 	Kind  string   // the kind of ring: "uring", "epoll", "offload"
 	Links []string // the links that carry the socket's frames, each such as "xdp eth1/0 (generic, copy)"
+	// Shadow, with TierKernel: what carries the bytes is the kernel's socket beside one of a stack of this library, in whichever way the ring
+	// reads it. The line of String leaves Kind out then.
+	Shadow bool
 	// Lost is the code of the reason for which the kernel carries the socket; empty where bypass was not asked for. With TierBypass, of a TCP
 	// connection, it is the code of the reason for which nothing carries its segments at the moment.
 	Lost    string
@@ -55,7 +58,7 @@ func (p Path) String() string {
 		return line
 	}
 	line := p.Tier
-	if p.Kind != "offload" { // there it is the shadow of an offloaded socket that carries the bytes, in whichever way the ring reads it
+	if !p.Shadow {
 		line += " " + p.Kind
 	}
 	var lost []string

@@ -29,6 +29,6 @@ func TestPathIsOneShortLineAndALongForm(t *testing.T) {
 	require.Equal(t, "bypass xdp eth1/0 (generic, copy) and 2 more", p.String())
 	require.Equal(t, "bypass xdp eth1/0 (generic, copy) and 2 more\n  xdp eth1/1 (generic, copy)\n  xdp eth2/0 (native, zero-copy)\n"+
 		"  the driver has none [xdp.no_native]", p.Explain())
-	p = ring.Path{Tier: ring.TierKernel, Kind: "offload", Lost: "link.down"}
+	p = ring.Path{Tier: ring.TierKernel, Kind: "offload", Lost: "link.down", Shadow: true}
 	require.Equal(t, "kernel (bypass lost: link.down)", p.String())
 }

@@ -28,7 +28,7 @@ func (k *Sink) Socket(slot, gen uint32) *Socket {
 // Data is a piece of a stream. The sink takes the packet.
 func (k *Sink) Data(s *Socket, p buffers.Packet) {
 	if s.needsSlowPath() || k.n == len(k.dst) {
-		k.queueSlow(s, p, &Meta{Source: s.remote()}, nil)
+		k.deliverSlow(s, p, &Meta{Source: s.remote()}, nil)
 		return
 	}
 	c := &k.dst[k.n]
@@ -53,7 +53,7 @@ func (k *Sink) Datagram(s *Socket, p buffers.Packet, m *Meta) {
 		k.ring.convertHardwareTimestamp(s, m)
 	}
 	if s.needsSlowPath() || k.n == len(k.dst) {
-		k.queueSlow(s, p, m, err)
+		k.deliverSlow(s, p, m, err)
 		return
 	}
 	c := &k.dst[k.n]
@@ -98,9 +98,9 @@ func (k *Sink) DropClosed(p buffers.Packet) {
 	_ = p.Release()
 }
 
-// queueSlow delivers a packet whose socket has a callback, another mode than Completions, other packets pending, or was closed, and packets for
-// which the caller's slice has no room.
-func (k *Sink) queueSlow(s *Socket, p buffers.Packet, m *Meta, err error) {
+// deliverSlow delivers a packet whose socket has a callback, another mode than Completions, other packets pending, or was closed, and packets
+// for which the caller's slice has no room: to the callback, to the caller's slice at once, or to the socket's queue.
+func (k *Sink) deliverSlow(s *Socket, p buffers.Packet, m *Meta, err error) {
 	r := k.ring
 	r.stats.Packets++
 	r.stats.Bytes += uint64(p.Len())

@@ -128,9 +128,9 @@
 //
 // # What it does not carry
 //
-// Unix-domain sockets are refused with the reason offload.no_tcp, and TCP as well, except with [Config].TCP, where package stream
+// Unix-domain sockets are refused with the reason offload.no_unix, and TCP with offload.no_tcp, except with [Config].TCP, where package stream
 // carries it: on a [MemoryHost], or beside a kernel with [KernelPorts]. IPv6 sockets of UDP and adopted ones live on their shadow alone,
-// with the reasons offload.no_ipv6 and offload.adopted in their path.
+// with the reasons offload.no_ipv6 and offload.adopted in their path. Adopted sockets of TCP are refused with offload.adopted.
 //
 // # TCP on an exchange
 //

@@ -141,7 +141,7 @@ func (d *driver) Why(c ring.Caps) ring.Reason {
 	case c == ring.CapThreadBound:
 		return ring.Reason{Code: "offload.any_thread", Text: "a link belongs to a goroutine, which may change its thread"}
 	case c == ring.CapWindowAtRelease, c == ring.CapOutPerAck:
-		return ring.Reason{Code: "offload.no_tcp", Text: "this stack speaks UDP, which has neither windows nor acknowledgements"}
+		return ring.Reason{Code: "offload.no_tcp", Text: "this ring was made for UDP alone, which has neither windows nor acknowledgements"}
 	case c == ring.CapTxTimestamps:
 		return ring.Reason{Code: "offload.no_transmit_time", Text: "AF_XDP tells when a frame left only through its transmit metadata " +
 			"(Linux 6.8, few drivers), which this link does not use; without it a frame is known to have left, not when"}

@@ -38,7 +38,7 @@ func NewKernelPorts(h *host.Host) *KernelPorts {
 // Open makes a socket of the kernel's; what the stack does not carry is refused with a reason.
 func (n *KernelPorts) Open(kind ring.SocketKind, family ring.Family, c *ring.Config) (ring.Conn, error) {
 	if kind != ring.KindDatagram && family == ring.UnixDomain {
-		return 0, noTCP()
+		return 0, noUnix()
 	}
 	return n.Transport.Open(kind, family, c)
 }

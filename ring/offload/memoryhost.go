@@ -64,7 +64,9 @@ func (n *MemoryHost) SetFacts(f host.Facts) { n.tables.Set(f) }
 // Open makes a UDP or TCP socket for IPv4; others are refused with a reason.
 func (n *MemoryHost) Open(kind ring.SocketKind, family ring.Family, _ *ring.Config) (ring.Conn, error) {
 	switch {
-	case kind != ring.KindDatagram && (!n.streams || family == ring.UnixDomain):
+	case kind != ring.KindDatagram && family == ring.UnixDomain:
+		return 0, noUnix()
+	case kind != ring.KindDatagram && !n.streams:
 		return 0, noTCP()
 	case family != ring.IPv4:
 		return 0, &ring.FeatureError{Feature: "IPv6 over this stack", Code: "offload.no_ipv6"}

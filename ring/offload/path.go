@@ -32,9 +32,9 @@ func (d *driver) Path(s *ring.Socket) ring.Path {
 	case d.hasStream(s) && e != nil && e.viaKernel:
 		return d.kernelStreamPath(e)
 	case d.hasStream(s) && e == nil && isKernels(s): // closed: why the kernel had it is forgotten
-		p := ring.Path{Tier: ring.TierKernel, Kind: d.Kind()}
+		p := ring.Path{Tier: ring.TierKernel, Kind: d.Kind(), Shadow: true}
 		if d.viaKernel.Driver != nil {
-			p.Kind = d.viaKernel.Kind()
+			p.Kind, p.Shadow = d.viaKernel.Kind(), false
 		}
 		return p
 	case d.hasStream(s):
@@ -113,7 +113,7 @@ func (d *driver) Path(s *ring.Socket) ring.Path {
 		p.Lost = "xdp.not_claimed"
 	}
 	if p.Lost != "" {
-		p.Tier = ring.TierKernel
+		p.Tier, p.Shadow = ring.TierKernel, true
 	}
 	if r := d.allInterfacesReason(e); r.Code != "" {
 		p.Reasons = append(p.Reasons, r)

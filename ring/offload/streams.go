@@ -23,9 +23,13 @@ func (d *driver) hasStream(s *ring.Socket) bool {
 // attachStream gives a TCP socket to the stack, or to the kernel where the stack does not carry it.
 func (d *driver) attachStream(s *ring.Socket) error {
 	isInTransit := ring.HandleOf(s).Conn >= stream.TransitBase
-	// What is in transit is adopted from another ring of the stack; all else that is adopted is a descriptor made elsewhere.
-	if d.config.TCP == nil || ring.HandleOf(s).Adopted && !isInTransit {
+	switch {
+	case d.config.TCP == nil:
 		return noTCP()
+	// What is in transit is adopted from another ring of the stack; all else that is adopted is a descriptor made elsewhere.
+	case ring.HandleOf(s).Adopted && !isInTransit:
+		return &ring.FeatureError{Feature: "a stream socket made elsewhere, over this stack: its connection, or its port, is the kernel's",
+			Code: "offload.adopted"}
 	}
 	if err := d.startTCP(); err != nil {
 		return err
@@ -258,6 +262,11 @@ func (d *driver) streamCounters(add func(name string, v uint64)) {
 	add("tcp.ports_kept", s.PortsKept)
 }
 
+// noTCP is the error of a stream socket on a driver without Config.TCP, noUnix that of a unix-domain one on any.
 func noTCP() error {
-	return &ring.FeatureError{Feature: "TCP and unix-domain sockets over this stack, which speaks UDP", Code: "offload.no_tcp"}
+	return &ring.FeatureError{Feature: "TCP over this stack, which was made for UDP alone", Code: "offload.no_tcp"}
+}
+
+func noUnix() error {
+	return &ring.FeatureError{Feature: "unix-domain sockets over this stack, which speaks UDP and TCP", Code: "offload.no_unix"}
 }
