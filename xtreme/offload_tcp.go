@@ -148,8 +148,9 @@ func (f *offloading) openForAccepted(a *ring.Adopted) (*ring.Set, []ring.Reason)
 }
 
 // OpenInterface has the poller's offloaded ring open the interface of a local address, as a listener there would; of an unspecified one all
-// that are up. A poller that is to serve connections which others accept may call it before they come, and learns whether it can. Errors:
-// ErrNotSupported with the reason, such as that SX_OFFLOAD_TCP is not set. Owner only, or anyone before the first Poll.
+// that are up, and do what the first socket of our own TCP does: see DialTCP. Later calls then do not wait for it. A poller that is to serve
+// connections which others accept may call it before they come, and learns whether it can. Errors: ErrNotSupported with the reason, such as
+// that SX_OFFLOAD_TCP is not set. Owner only, or anyone before the first Poll.
 func (p *Poller) OpenInterface(local netip.Addr) error {
 	if local = local.Unmap(); local == netip.IPv6Unspecified() {
 		local = netip.IPv4Unspecified()

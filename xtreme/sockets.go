@@ -52,6 +52,8 @@ func (c *ListenConfig) options() *options {
 
 // ListenTCP makes a listener on the address a. With port 0 the kernel chooses a port; Socket.LocalAddr returns it. The ring accepts connections
 // by itself and announces each with an EventNewConnection completion.
+//
+// On a poller of kind offload the first socket that needs an interface opens it, as DialTCP says.
 func (p *Poller) ListenTCP(a netip.AddrPort, c ListenConfig) (*Socket, error) {
 	o := c.options()
 	return p.makeIP(makeCall{name: "ListenTCP", protocol: protocolTCP, kind: ring.KindStream, options: o}, a, func(s *Socket) error {
@@ -93,9 +95,13 @@ func (c *DialConfig) options() *options {
 		userTimeout: c.UserTimeout, linger: c.Linger, largeStream: c.LargeStream}
 }
 
-// DialTCP begins to connect to the address a and returns at once. A completion with EventOut reports that the connection is established; one
+// DialTCP begins to connect to the address a and does not wait for the peer. A completion with EventOut reports that the connection is established; one
 // with EventErr or EventHup that it failed, with the error in Completion.Err. DialTCP takes addresses and no names, because looking up a name
 // blocks: call net.Resolver.LookupNetIP before, or use package netconn.
+//
+// On a poller of kind offload the first socket that needs an interface opens it. That takes milliseconds, and some hundreds while the kernel's
+// configuration is busy or a queue was just released. The first socket of our own TCP also resets the peers of earlier processes that were
+// killed, where there are such, which takes two seconds at the most. Poller.OpenInterface does all of it beforehand.
 func (p *Poller) DialTCP(a netip.AddrPort, c DialConfig) (*Socket, error) {
 	return p.makeIP(makeCall{name: "DialTCP", protocol: protocolTCP, kind: ring.KindStream, options: c.options()}, a, func(s *Socket) error {
 		if c.Timeout < 0 {

@@ -68,6 +68,9 @@ func (c *UDPConfig) options() *options {
 // OpenUDP makes a UDP socket that is bound to local, and connected if UDPConfig.Remote is given. local may be a multicast group, which the
 // socket joins; UDPConfig.Groups says on which interface, and may name more groups. The zero AddrPort leaves the socket unbound: it gets its
 // ring with Connect or the first SendTo.
+//
+// On a poller of kind offload the first socket that needs an interface opens it, as DialTCP says. Without our own TCP a socket that the program
+// opens beforehand, on any port, does so for others.
 func (p *Poller) OpenUDP(local netip.AddrPort, c UDPConfig) (*Socket, error) {
 	m := makeCall{name: "OpenUDP", protocol: protocolUDP, kind: ring.KindDatagram, options: c.options()}
 	return p.makeIP(m, local, func(s *Socket) error {
