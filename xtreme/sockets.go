@@ -95,9 +95,9 @@ func (c *DialConfig) options() *options {
 		userTimeout: c.UserTimeout, linger: c.Linger, largeStream: c.LargeStream}
 }
 
-// DialTCP begins to connect to the address a and does not wait for the peer. A completion with EventOut reports that the connection is established; one
-// with EventErr or EventHup that it failed, with the error in Completion.Err. DialTCP takes addresses and no names, because looking up a name
-// blocks: call net.Resolver.LookupNetIP before, or use package netconn.
+// DialTCP begins to connect to the address a and does not wait for the peer. A completion with EventOut reports that the connection is
+// established; one with EventErr or EventHup that it failed, with the error in Completion.Err. DialTCP takes addresses and no names, because
+// looking up a name blocks: call net.Resolver.LookupNetIP before, or use package netconn.
 //
 // On a poller of kind offload the first socket that needs an interface opens it. That takes milliseconds, and some hundreds while the kernel's
 // configuration is busy or a queue was just released. The first socket of our own TCP also resets the peers of earlier processes that were
