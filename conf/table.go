@@ -31,8 +31,9 @@ var ringParameters = []Parameter{
 			func(s *Settings) bool { _, err := ParseXDPMode(string(s.Offload.Mode)); return err == nil }}}.on(RingOffload),
 	Parameter{Name: "SX_OFFLOAD_TIME", Title: "Offloaded arrival times", Field: "Offload.Time", State: Works,
 		Effect: "what stamps the datagrams that come by the links of an offloaded ring, for sockets with Timestamps: poll the ring, xdp the XDP " +
-			"program, hardware the network card where it can (docs/timestamps.md#offloaded-rings). PollerConfig.OffloadTime, VMA_HW_TS_CONVERSION " +
-			"other than 0, and HardwareTimestamps of the socket that opens an interface come before it",
+			"program, hardware the network card for sockets with a conversion (VMA_HW_TS_CONVERSION, HardwareTimestamps); what it stamps where the card " +
+			"cannot, or for other sockets, is in docs/timestamps.md#offloaded-rings. PollerConfig.OffloadTime, VMA_HW_TS_CONVERSION other than 0, and " +
+			"HardwareTimestamps of the socket that opens an interface come before it",
 		access: access{"poll, xdp or hardware", getTimeSource, setTimeSource,
 			func(s *Settings) bool { _, err := ParseTimeSource(string(s.Offload.Time)); return err == nil }}}.on(RingOffload).unless(cardTimeAsks),
 	Parameter{Name: "SX_OFFLOAD_BUSY_POLL", Title: "Busy polling of offloaded queues", Field: "Offload.BusyPoll", State: Works,
@@ -290,8 +291,8 @@ var logParameters = []Parameter{
 		Effect: "how many sockets have room at a time in a file in VMA_STATS_SHMEM_DIR",
 		access: integer(func(s *Settings) *int { return &s.StatsSockets }, 0, 1024)}.unless(notPublished),
 	Parameter{Name: "SX_STATS_GROUP", Title: "Stats readers", Field: "StatsGroup", State: Works,
-		Effect: "a group, by name or number, whose members may read the statistics in VMA_STATS_SHMEM_DIR. Where they cannot be given to it that is a " +
-			"warning, and nothing is published. auto in $XDG_RUNTIME_DIR is closed to other users: name a directory then",
+		Effect: "a group, by name or number, to which the files and the directory of VMA_STATS_SHMEM_DIR are given, for its members to read. Where that " +
+			"cannot be done it is a warning, and nothing is published. Directories above it, such as $XDG_RUNTIME_DIR with auto, stay as they are",
 		access: text(func(s *Settings) *string { return &s.StatsGroup }, "a group", anything)}.unless(notPublished).as(""),
 	Parameter{Name: "VMA_CPU_USAGE_STATS", Title: "Polling CPU idle usage", Field: "CPUUsage", State: Works,
 		Effect: "1 measures how long pollers sleep, in Wait and from Arm to the next Poll: xtstat shows the share of time that they do not sleep",

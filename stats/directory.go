@@ -94,8 +94,26 @@ func makeDirectory(path string, group int) error {
 	return nil
 }
 
+// hasStatisticsOnly is an error for a directory that has other files than those of statistics. DefaultDirectory is the library's own, whatever it
+// has.
+func hasStatisticsOnly(path string) error {
+	if path == DefaultDirectory() {
+		return nil
+	}
+	list, err := os.ReadDir(path)
+	if err != nil {
+		return err
+	}
+	for _, e := range list {
+		if !strings.HasPrefix(e.Name(), filePrefix) {
+			return fmt.Errorf("%s has other files than statistics, such as %s: it is not opened for a group: %w", path, e.Name(), unix.EPERM)
+		}
+	}
+	return nil
+}
+
 // letGroupIn makes sure that the members of a group may enter and list a directory that is there already. One that was for its owner alone is
-// opened for the group; the sticky bit stays. One that is open to another group stays as it is, which is an error.
+// opened for the group, if it has statistics only; the sticky bit stays. One that is open to another group stays as it is, which is an error.
 func letGroupIn(path string, info fs.FileInfo, group int) error {
 	stat, mode := info.Sys().(*syscall.Stat_t), info.Mode()
 	isGroups := int(stat.Gid) == group
@@ -107,6 +125,9 @@ func letGroupIn(path string, info fs.FileInfo, group int) error {
 	case mode&bits == bits:
 		return nil
 	case int(stat.Uid) == os.Geteuid() && (isGroups || mode&0o070 == 0):
+		if err := hasStatisticsOnly(path); err != nil {
+			return err
+		}
 		if err := os.Chown(path, -1, group); err != nil {
 			return err
 		}

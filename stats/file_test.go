@@ -495,6 +495,19 @@ func TestDirectoryIsOpenedForGroup(t *testing.T) {
 	}
 }
 
+// A directory that has other things than statistics, such as a home directory, is not opened for a group.
+func TestDirectoryOfOtherThingsIsNotOpened(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.Chmod(dir, 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "letters"), nil, 0o600))
+	_, err := Create(Config{Directory: dir, Group: strconv.Itoa(os.Getegid())})
+	require.ErrorIs(t, err, syscall.EPERM)
+	require.ErrorContains(t, err, "letters")
+	info, err := os.Stat(dir)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o700), info.Mode().Perm())
+}
+
 // A directory that cannot be given to the group stays as it was: a later start, with the rights, makes or opens it.
 func TestDirectoryOfAGroupThatOneIsNotIn(t *testing.T) {
 	if os.Geteuid() == 0 {

@@ -67,7 +67,27 @@ func TestWithoutCapability(t *testing.T) {
 	w.ErrorAs(refused, &f)
 	w.Equal("xdp.no_capability", f.Code)
 	w.ErrorContains(refused, "offload required")
-	w.ErrorContains(refused, "CAP_BPF")
+	w.ErrorContains(refused, "(missing: CAP_NET_RAW, CAP_BPF, CAP_NET_ADMIN)")
+}
+
+// What is missing is named, and nothing else is held responsible.
+func TestTheMissingCapabilityIsNamed(t *testing.T) {
+	all := map[string]int{"CAP_NET_RAW": unix.CAP_NET_RAW, "CAP_BPF": unix.CAP_BPF, "CAP_NET_ADMIN": unix.CAP_NET_ADMIN}
+	for missing := range all {
+		w := newCabled(t)
+		var few []int
+		for name, c := range all {
+			if name != missing {
+				few = append(few, c)
+			}
+		}
+		var err error
+		w.withCapabilities(func() {
+			_, err = w.poller.OpenUDP(w.at(0), xtreme.UDPConfig{SocketConfig: xtreme.SocketConfig{RequireOffload: true}})
+		}, few...)
+		w.ErrorContains(err, "(missing: "+missing+")")
+		w.NotContains(err.Error(), "MEMLOCK")
+	}
 }
 
 // withCapabilities runs f with these capabilities alone. They are those of this thread, which the test is locked to.

@@ -17,7 +17,8 @@ func noQueueReason(name string) ring.Reason {
 
 // pollStampReason is the reason of a socket with Timestamps whose datagrams on an interface the ring stamps; by is what stamps there.
 func pollStampReason(name string, by link.Clock) ring.Reason {
-	remedy := "SX_OFFLOAD_TIME=xdp or hardware (xtreme.PollerConfig.OffloadTime, xdp.Config.Time) has the program or the card stamp them"
+	remedy := "SX_OFFLOAD_TIME=xdp (xtreme.PollerConfig.OffloadTime, xdp.Config.Time) has the program stamp them, and hardware the card, for sockets with " +
+		"a conversion"
 	if by == link.ClockHardware {
 		remedy = "those of the card are for sockets with a conversion (VMA_HW_TS_CONVERSION, ring.Config.HardwareTimestamps)"
 	}

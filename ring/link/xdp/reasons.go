@@ -45,8 +45,11 @@ func refuse(err error, step string) error {
 		return nil
 	case errors.As(err, &known):
 		return err
-	case errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) || errors.Is(err, os.ErrPermission):
-		return refusal(ReasonNoCapability, err, "%s needs CAP_NET_RAW, CAP_BPF and CAP_NET_ADMIN", step)
+	case errors.Is(err, unix.EPERM):
+		// Without what package ebpf adds: that the limit of locked memory may be too low is said of each EPERM there.
+		return refusal(ReasonNoCapability, unix.EPERM, "%s needs CAP_NET_RAW, CAP_BPF and CAP_NET_ADMIN%s", step, missingCapabilities())
+	case errors.Is(err, unix.EACCES) || errors.Is(err, os.ErrPermission):
+		return refusal(ReasonNoCapability, err, "%s needs CAP_NET_RAW, CAP_BPF and CAP_NET_ADMIN%s", step, missingCapabilities())
 	case errors.Is(err, unix.EAFNOSUPPORT) || errors.Is(err, unix.ENOSYS) || errors.Is(err, ebpf.ErrNotSupported) ||
 		errors.Is(err, unix.ENOPROTOOPT) || errors.Is(err, unix.EPROTO):
 		return refusal(ReasonNoKernel, err, "%s: not in this kernel (AF_XDP since Linux 5.4, links of programs since 5.9)", step)
@@ -58,6 +61,30 @@ func refuse(err error, step string) error {
 		return refusal(ReasonBusy, err, "%s: in use", step)
 	}
 	return refusal(ReasonRefused, err, "%s", step)
+}
+
+// missingCapabilities is which of the three the thread lacks, as the end of a sentence; empty if it has them: it is another user namespace's
+// interface then. CAP_SYS_ADMIN has what CAP_BPF allows.
+func missingCapabilities() string {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	if unix.Capget(&header, &data[0]) != nil {
+		return ""
+	}
+	has := func(c int) bool { return data[c/32].Effective>>(c%32)&1 == 1 }
+	var missing []string
+	for _, c := range []struct {
+		name string
+		has  bool
+	}{{"CAP_NET_RAW", has(unix.CAP_NET_RAW)}, {"CAP_BPF", has(unix.CAP_BPF) || has(unix.CAP_SYS_ADMIN)}, {"CAP_NET_ADMIN", has(unix.CAP_NET_ADMIN)}} {
+		if !c.has {
+			missing = append(missing, c.name)
+		}
+	}
+	if len(missing) == 0 {
+		return ""
+	}
+	return " (missing: " + strings.Join(missing, ", ") + ")"
 }
 
 // isBusy reports whether an error of attaching or binding means that another is there: EBUSY for a program or socket of the same kind,
