@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
@@ -102,6 +103,16 @@ func TestRefusedFillEntryLosesNoFrame(t *testing.T) {
 	w.Equal("behind the refused entries", w.next(q))
 	w.Contains([]uint64{0, refused}, w.counter(q, "xdp.rx_invalid_descs"))
 	w.Zero(q.Stats().RxLost, "every frame that was sent was received")
+}
+
+// Where a kernel counts them, refused entries are no frames that were lost. The answer of the kernel is a made one: see the test above.
+func TestRefusedFillEntryIsCounted(t *testing.T) {
+	q, _ := fake(t, 0, fakeLayout)
+	const refused = 3
+	q.final.Rx_invalid_descs = refused
+	w := &world{Assertions: require.New(t), t: t}
+	w.onlyCounted(q, "xdp.rx_invalid_descs", refused)
+	w.Zero(q.Stats().RxLost)
 }
 
 // The kernel refuses an entry of the transmit ring that is no buffer of the region: the frame is lost.
