@@ -69,6 +69,7 @@ func TestDatagramThatIsTooLongIsMarked(t *testing.T) {
 	require.ErrorIs(t, c.Err, ring.ErrTruncated)
 	require.Equal(t, pattern(9000, 1)[:c.Packet.Len()], c.Packet.Bytes())
 	require.NoError(t, c.Packet.Release())
+	require.EqualValues(t, 1, s.Ring().Stats().Truncated)
 }
 
 func TestEmptyDatagramThenANormalOne(t *testing.T) {

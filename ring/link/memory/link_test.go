@@ -397,3 +397,29 @@ func readable(t *testing.T, fd int) bool {
 	require.NoError(t, err)
 	return n > 0
 }
+
+// Each way in which a frame is lost has its counter, which counts those frames and no others.
+func TestLossesByName(t *testing.T) {
+	counted := func(e *memory.End) map[string]uint64 {
+		all := map[string]uint64{}
+		for _, c := range e.Counters(nil) {
+			if c.Value > 0 {
+				all[c.Name] = c.Value
+			}
+		}
+		return all
+	}
+	w := newWorld(t, memory.Config{MTU: 1000})
+	for i := range 3 {
+		w.send(0, frame(1, 1023+i))
+	}
+	w.Equal(map[string]uint64{"memory.tx_too_long": 3}, counted(w.ends[0]))
+	w.EqualValues(3, w.ends[0].Stats().TxLost)
+	w.Empty(counted(w.ends[1]))
+
+	w = newWorld(t, memory.Config{})
+	w.NoError(w.ends[1].Close())
+	w.send(0, frame(1, 60), frame(2, 60))
+	w.Equal(map[string]uint64{"memory.tx_peer_closed": 2}, counted(w.ends[0]))
+	w.EqualValues(2, w.ends[0].Stats().TxLost)
+}
