@@ -150,6 +150,11 @@ func (j *judge) compare() error {
 				h, a.drops, a.lingered, drops, none)
 		}
 		lost := count["stack.lost"] + count["offload.lost_sends"] + a.failed
+		for name, v := range count {
+			if strings.HasPrefix(name, "neighbour.") {
+				lost += v
+			}
+		}
 		if a.accepted != a.out+a.looped+lost {
 			return fmt.Errorf("losses: host %d: %d datagrams were accepted, %d left, %d stayed, %d are counted as lost",
 				h, a.accepted, a.out, a.looped, lost)

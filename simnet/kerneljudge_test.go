@@ -390,7 +390,7 @@ func (j *kjudge) compare() error {
 			case prefix == "eth", prefix == "ipv4", prefix == "udp", c.Name == "stack.discarded", c.Name == "stack.no_buffer",
 				c.Name == "handover.full", c.Name == "handover.closed", c.Name == "handover.no_socket":
 				counted += c.Value
-			case c.Name == "stack.lost", c.Name == "offload.lost_sends", rest == "tx_lost":
+			case prefix == "neighbour", c.Name == "stack.lost", c.Name == "offload.lost_sends", rest == "tx_lost":
 				unsent += c.Value
 			}
 		}

@@ -167,7 +167,7 @@ func TestNobodyAnswers(t *testing.T) {
 	p.NoError(err)
 	p.NoError(p.Run(10 * time.Second))
 	p.Equal(uint64(3), p.cable.AB.Stats().Sent)
-	p.Equal(uint64(1), p.hosts[0].Counter("stack.lost"))
+	p.Equal(uint64(1), p.hosts[0].Counter("neighbour.time"))
 }
 
 // The hosts' MTU refuses, the line's loses.

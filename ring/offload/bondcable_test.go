@@ -282,7 +282,7 @@ func (f *failover) dropped() (n uint64, all []string) {
 	}
 	count("here", "v0.", "v1.", "b0.")
 	f.InPeer(func() { count("there", "p0.", "p1.", "b0.") })
-	for _, name := range []string{"stack.lost", "offload.lost_sends", "eth.inactive"} {
+	for _, name := range []string{"stack.lost", "neighbour.time", "neighbour.failed", "neighbour.closed", "offload.lost_sends", "eth.inactive"} {
 		note("the ring", name, counter(f.s.Ring(), name))
 	}
 	return n, all

@@ -20,8 +20,11 @@ func (d *driver) Counters(dst []ring.Counter) []ring.Counter {
 			add(name, n)
 		}
 	}
+	givenUp := uint64(0)
 	for _, why := range []host.GiveUp{host.GiveUpTime, host.GiveUpFailed, host.GiveUpOldest, host.GiveUpFull, host.GiveUpClosed} {
-		add(why.String(), d.ip.GivenUp(why))
+		n := d.ip.GivenUp(why)
+		add(why.String(), n)
+		givenUp += n
 	}
 	s, u := d.ip.Stats(), d.udp.Stats()
 	d.streamCounters(add)
@@ -37,7 +40,7 @@ func (d *driver) Counters(dst []ring.Counter) []ring.Counter {
 	add("stack.looped", u.Looped)
 	add("stack.loop_full", u.LoopFull)
 	add("stack.waited_for_neighbour", s.Resolutions)
-	add("stack.lost", s.Lost)
+	add("stack.lost", s.Lost-givenUp) // each lost frame counts under one reason
 	add("offload.os_packets", d.stats.ShadowPackets)
 	add("offload.os_reads", d.stats.ShadowReads)
 	add("offload.os_unheard", d.stats.ShadowNotJoined)

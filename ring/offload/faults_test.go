@@ -33,7 +33,8 @@ func TestDownAndUp(t *testing.T) {
 
 		// The news come one by one: the interface cannot send, the neighbour is gone, the route is gone.
 		met := func() uint64 {
-			return f.counter("offload.flush_failures") + f.counter("offload.lost_sends") + f.counter("stack.waited_for_neighbour") + f.counter("stack.lost")
+			return f.counter("offload.flush_failures") + f.counter("offload.lost_sends") + f.counter("stack.waited_for_neighbour") +
+				f.counter("stack.lost")
 		}
 		before := met()
 		_, err := s.SendTo([]byte("on its way"), addrOf(peer))

@@ -235,6 +235,7 @@ func TestLossesAreCounted(t *testing.T) {
 	w.NoError(held[0].Release())
 	w.send(0, frame(1, 600), frame(2, 60))
 	w.Empty(w.receive(1), "three buffers are needed, one is free")
+	w.Contains(w.ends[1].Counters(nil), link.Counter{Name: "memory.rx_no_buffer", Value: 1})
 	w.Equal(1, w.pools[1].Ledger().Free)
 	for _, p := range held[1:] {
 		w.NoError(p.Release())

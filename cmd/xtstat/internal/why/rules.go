@@ -46,7 +46,7 @@ func wholeRing(e *Evidence) []Finding {
 
 // noBuffers: no buffer lay ready for a frame.
 func noBuffers(e *Evidence) []Finding {
-	list := e.losses(counter{stats.Host, "xdp.rx_dropped"}, counter{stats.Host, "memory.rx_no_buffer"}, counter{stats.Drivers, "stack.no_buffer"})
+	list := e.losses(counter{stats.Host, "xdp.rx_dropped"}, counter{stats.Drivers, "stack.no_buffer"})
 	for i := range list {
 		f := &list[i]
 		f.kind, f.Unit = aboutRing, "frames"
