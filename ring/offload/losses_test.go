@@ -240,8 +240,8 @@ var lossesElsewhere = map[string][3]string{
 	"ring.lost_sends":             {"../transport/stack/transport_test.go", "TestUnsent", "Stats().LostSends"},
 }
 
-// Every loss of the statistics' tables is provoked: its counter grows by what was lost, and no other loss is counted. The reasons for drops have
-// a test of their own, TestEveryDropReasonIsProvoked.
+// Every loss of the statistics' tables is provoked: its counter grows by what was lost, and no other loss is counted. The reasons for drops
+// have a test of their own, TestEveryDropReasonIsProvoked.
 func TestEveryLossIsProvoked(t *testing.T) {
 	known := map[string]bool{}
 	for _, section := range stats.Sections() {

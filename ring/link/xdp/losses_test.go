@@ -83,8 +83,8 @@ func TestNoBufferIsCounted(t *testing.T) {
 	w.Equal(64, w.received(q))
 }
 
-// The kernel refuses an entry of the fill ring that is no buffer of the region, and takes the next one: no frame is lost by it. Linux 6.18 does not
-// count it: rx_invalid_descs is read of the receive ring (xsk_getsockopt), and is counted in the fill ring (__xp_alloc).
+// The kernel refuses an entry of the fill ring that is no buffer of the region, and takes the next one: no frame is lost by it. Linux 6.18 does
+// not count it: rx_invalid_descs is read of the receive ring (xsk_getsockopt), and is counted in the fill ring (__xp_alloc).
 func TestRefusedFillEntryLosesNoFrame(t *testing.T) {
 	w := newWorld(t, 1, 1500)
 	d := w.device(Config{})
