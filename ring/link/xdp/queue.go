@@ -166,8 +166,8 @@ func (q *Queue) Check() error {
 }
 
 // Stats are the totals. RxLost is what the kernel could not give to this socket: for an entry of the fill ring that it refuses it takes the
-// next one, and no frame is lost. Send has counted each frame as sent: those that were lost later are taken off, but for those of refused descriptors,
-// because the kernel does not say whose they were.
+// next one, and no frame is lost. Send has counted each frame as sent: those that were lost later are taken off, but for those of refused
+// descriptors, because the kernel does not say whose they were.
 func (q *Queue) Stats() link.Stats {
 	s, x := q.stats, q.statistics()
 	s.RxLost = x.Rx_dropped + x.Rx_ring_full
