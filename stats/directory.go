@@ -94,8 +94,8 @@ func makeDirectory(path string, group int) error {
 	return nil
 }
 
-// hasStatisticsOnly is an error for a directory that has other files than those of statistics. DefaultDirectory is the library's own, whatever it
-// has.
+// hasStatisticsOnly is an error for a directory that has other files than those of statistics. DefaultDirectory is the library's own, whatever
+// it has.
 func hasStatisticsOnly(path string) error {
 	if path == DefaultDirectory() {
 		return nil
