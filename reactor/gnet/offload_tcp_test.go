@@ -96,6 +96,10 @@ func TestOffloadedTCPServer(t *testing.T) {
 		require.NoError(t, set())
 	}
 
+	for _, x := range []struct{ idle, interval time.Duration }{{0, 0}, {time.Minute, 0}, {0, time.Second}, {-time.Second, time.Second}} {
+		require.EqualError(t, c.SetKeepAlive(true, x.idle, x.interval, 3), "invalid time duration", "as with a descriptor: %v", x)
+	}
+
 	// A transfer that is larger than all buffers on the way, both ways at once.
 	data := make([]byte, 16<<20)
 	for i := range data {
