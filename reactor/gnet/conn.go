@@ -1,6 +1,7 @@
 package gnet
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -369,14 +370,20 @@ func (c *conn) SetKeepAlivePeriod(d time.Duration) error {
 	if c.network != "tcp" {
 		return ErrUnsupportedOp
 	}
-	return c.setOption(func(fd int) error { return socket.SetKeepAlivePeriod(fd, int(d.Seconds())) },
-		func(s *xtreme.Socket) error { return s.SetKeepAlive(d, d, 0) })
+	if c.onStack { // as gnet has it for descriptors: five probes, a fifth of d apart
+		idle := d.Truncate(time.Second)
+		return c.SetKeepAlive(true, idle, max(idle/5, time.Second), 5)
+	}
+	return c.setOption(func(fd int) error { return socket.SetKeepAlivePeriod(fd, int(d.Seconds())) }, nil)
 }
 
 // SetKeepAlive sets all three numbers of keepalive probes, in whole seconds of 1 or more. TCP only.
 func (c *conn) SetKeepAlive(on bool, idle, interval time.Duration, count int) error {
 	if c.network != "tcp" {
 		return ErrUnsupportedOp
+	}
+	if c.onStack && on && (idle < time.Second || interval < time.Second || count <= 0) {
+		return errKeepAliveTimes
 	}
 	return c.setOption(func(fd int) error {
 		return socket.SetKeepAlive(fd, on, int(idle.Seconds()), int(interval.Seconds()), count)
@@ -387,6 +394,9 @@ func (c *conn) SetKeepAlive(on bool, idle, interval time.Duration, count int) er
 		return s.SetKeepAlive(idle, interval, count)
 	})
 }
+
+// errKeepAliveTimes is what gnet answers to times and counts of keepalive probes below 1, here for connections that have no descriptor.
+var errKeepAliveTimes = errors.New("invalid time duration")
 
 // boolToInt returns 1 for true, 0 for false, as setsockopt(2) takes them.
 func boolToInt(on bool) int {
