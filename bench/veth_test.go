@@ -59,7 +59,7 @@ func TestQuickRunOverVeth(t *testing.T) {
 	require.NoError(t, err)
 	var report harness.Report
 	require.NoError(t, json.Unmarshal(text, &report))
-	require.Len(t, report.Rows, 2+7+2+4+2+1+1)
+	require.Len(t, report.Rows, 3+7+2+4+2+1+1)
 	for _, row := range report.Rows {
 		if row.Status == harness.NotRun { // kinds of ring and programs that a machine may not have
 			require.Regexp(t, "uring|sockperf", row.Name, row.Reason)

@@ -163,6 +163,7 @@ func TestClosedListenerLeavesThePortOfAdoptedConnections(t *testing.T) {
 				AcceptTo: func(fd int, _ netip.AddrPort) bool { taken = append(taken, fd); return true }})
 			w.NoError(err)
 			w.Equal("bypass", l.Path().Tier, l.Path().Explain())
+			w.NoError(x.poller.OpenInterface(w.net.Local(0))) // not while a connection is adopted: its path would change
 			to := netip.AddrPortFrom(w.net.Local(0), l.LocalAddr().Port())
 			w.successor(l.LocalAddr())
 			w.beforePoll, x.beforePoll = func() { x.poll() }, nil
@@ -224,6 +225,7 @@ func TestConnectionAdoptedAfterItsListener(t *testing.T) {
 	taken := -1
 	l, err := w.poller.ListenTCP(w.at(0), xtreme.ListenConfig{AcceptTo: func(fd int, _ netip.AddrPort) bool { taken = fd; return true }})
 	w.NoError(err)
+	w.NoError(x.poller.OpenInterface(w.net.Local(0))) // not while the connection is adopted: its path would change
 	w.beforePoll = func() { x.poll() }
 	peer := w.dialFromPeer(w.world, l.LocalAddr())
 	w.until("it is taken", func() bool { return taken >= 0 })

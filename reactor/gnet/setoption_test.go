@@ -46,7 +46,7 @@ func TestErrorOfAnOptionSetOnTheLoopIsLogged(t *testing.T) {
 	require.NoError(t, err)
 	defer client.Close()
 	c := <-h.opened
-	require.NoError(t, c.SetKeepAlive(true, -time.Second, 0, 0), "it is not waited for")
+	require.NoError(t, c.SetReadBuffer(-1), "it is not waited for")
 	for end := time.After(10 * time.Second); ; {
 		select {
 		case text := <-log.list:

@@ -63,7 +63,7 @@ func TestWhatHappensToALineIsTold(t *testing.T) {
 		tell(c, &feed.Event{Kind: feed.LineDead, Line: 1, Seq: 7})
 		tell(c, &feed.Event{Kind: feed.LineAlive, Line: 1, Seq: 9})
 		tell(c, &feed.Event{Kind: feed.StateChanged})
-		v.Moved("233.252.0.1:45999@lo", xtreme.Path{Tier: "kernel", Kind: "offload", Lost: "link.down",
+		v.Moved("233.252.0.1:45999@lo", xtreme.Path{Tier: "kernel", Kind: "offload", Shadow: true, Lost: "link.down",
 			Reasons: []xtreme.Reason{{Code: "link.down", Text: "down"}}})
 		require.Equal(t, 3, logged, "the event log has all of them")
 		if terminal {

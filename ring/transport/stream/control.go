@@ -320,10 +320,10 @@ func (t *Transport) Drops(*ring.Socket) (uint32, error) { return 0, nil }
 // Retransmits implements ring.Retransmitter.
 func (t *Transport) Retransmits(s *ring.Socket) (uint32, error) {
 	id := idOfSocket(s)
-	if id == tcp.NoID || int(id/chunk) >= len(t.sentAgain) {
+	if id == tcp.NoID {
 		return 0, nil // not connected yet
 	}
-	return t.sentAgain[id/chunk][id%chunk], nil
+	return t.sentAgain[id], nil
 }
 
 // SetOption sets an option. For a connection or a listener it changes the settings in the table; a socket that is neither yet keeps the value

@@ -64,9 +64,9 @@ func (t *Transport) record(id tcp.ID) *record { return &t.records[id/chunk][id%c
 // that the number is not there twice.
 func (t *Transport) newRecord(id tcp.ID) *record {
 	for int(id/chunk) >= len(t.records) {
-		t.records, t.sentAgain = append(t.records, new([chunk]record)), append(t.sentAgain, new([chunk]uint32))
+		t.records = append(t.records, new([chunk]record))
 	}
-	t.sentAgain[id/chunk][id%chunk] = 0
+	delete(t.sentAgain, id)
 	r := t.record(id)
 	*r = record{first: none, last: none, next: none, flags: isLive | r.flags&isReady}
 	return r
@@ -74,9 +74,10 @@ func (t *Transport) newRecord(id tcp.ID) *record {
 
 // countAgain counts a segment that a connection sends again.
 func (t *Transport) countAgain(id tcp.ID) {
-	if int(id/chunk) < len(t.sentAgain) {
-		t.sentAgain[id/chunk][id%chunk]++
+	if t.sentAgain == nil {
+		t.sentAgain = map[tcp.ID]uint32{}
 	}
+	t.sentAgain[id]++
 }
 
 // markReady notes that a connection has something to report.

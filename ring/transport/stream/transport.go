@@ -85,8 +85,8 @@ type Transport struct {
 	closeClaims    int
 	drops          *[wire.NumDrops]uint64 // the stack's
 
-	records    []*[chunk]record // by tcp.ID
-	sentAgain  []*[chunk]uint32 // by tcp.ID: segments
+	records    []*[chunk]record  // by tcp.ID
+	sentAgain  map[tcp.ID]uint32 // segments; most connections send none again, and have no entry
 	listeners  map[ring.Conn]*listener
 	byListener []*listener // by tcp.ListenerID - 1
 
