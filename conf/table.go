@@ -264,7 +264,7 @@ var logParameters = []Parameter{
 			"info. Beside Settings.Logger it decides only which settings are printed",
 		access: text(func(s *Settings) *LogLevel { return &s.LogLevel },
 			"none, panic, error, warn, info, details, debug, fine, finer, all, or 0 to 6", parseLogSetting)}.as(""),
-	Parameter{Name: "VMA_LOG_DETAILS", Title: "Log Details", Field: "LogDetails", State: Works,
+	Parameter{Name: "VMA_LOG_DETAILS", Title: "Log Details", Field: "LogDetails", State: Works, VMA: "0, from debug on 2",
 		Effect: "what each line of the library's own log begins with: 1 thread, 2 process too, 3 milliseconds since the log was opened too. " +
 			"Settings.Logger comes before it",
 		access: integer(func(s *Settings) *int { return &s.LogDetails }, 0, 3)}.as("0"),

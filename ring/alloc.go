@@ -19,7 +19,7 @@ const (
 	PerUserID     Logic = 11 // one per Config.UserID; exempt from the limit
 	PerThread     Logic = 20 // one per owner: an owner is one goroutine, so this is PerInterface with VMA's number
 	PerCore       Logic = 30 // one per processor that the owner runs on when the ring is reserved
-	PerCoreAttach Logic = 31 // as PerCore, and pins the owner's thread to that processor
+	PerCoreAttach Logic = 31 // one, and binds the owner's thread to the processor that it runs on when the first is reserved
 )
 
 // Validate reports whether the value is one of VMA's.

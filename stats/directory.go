@@ -26,8 +26,8 @@ const (
 	draftAge    = time.Minute
 )
 
-// DefaultDirectory is where the files of this user's processes are: /run/socketxtreme for root, else in $XDG_RUNTIME_DIR, or in /tmp, with the
-// user's number.
+// DefaultDirectory is where the files of this user's processes are: /run/socketxtreme for root, else in $XDG_RUNTIME_DIR, or in the directory
+// for temporary files ($TMPDIR, else /tmp), with the user's number.
 func DefaultDirectory() string {
 	if os.Geteuid() == 0 {
 		return "/run/socketxtreme"
