@@ -222,8 +222,8 @@ var lossesProvoked = map[string]func(t *testing.T) (counted map[string]uint64, n
 
 // lossesElsewhere are the losses whose exact number another test asserts: its file and name, and what it reads there.
 var lossesElsewhere = map[string][3]string{
-	"driver.xdp.rx_dropped":       {"../link/xdp/losses_test.go", "TestNoBufferIsCounted", `"xdp.rx_dropped"`},
-	"driver.xdp.rx_ring_full":     {"../link/xdp/losses_test.go", "TestFullRingIsCounted", `"xdp.rx_ring_full"`},
+	"driver.xdp.rx_dropped":       {"../link/xdp/losses_test.go", "TestFramesWithoutRoomAreCounted", `"xdp.rx_dropped"`},
+	"driver.xdp.rx_ring_full":     {"../link/xdp/losses_test.go", "TestFramesWithoutRoomAreCounted", `"xdp.rx_ring_full"`},
 	"driver.xdp.tx_invalid_descs": {"../link/xdp/losses_test.go", "TestRefusedTransmitEntryIsCounted", `"xdp.tx_invalid_descs"`},
 	"driver.xdp.tx_too_long":      {"../link/xdp/losses_test.go", "TestTooLongIsCounted", `"xdp.tx_too_long"`},
 	"driver.xdp.tx_closed":        {"../link/xdp/losses_test.go", "TestUnreadAtCloseIsCounted", `"xdp.tx_closed"`},
