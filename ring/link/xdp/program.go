@@ -31,6 +31,7 @@ type Program struct {
 	sockets *ebpf.Map
 	counts  *ebpf.Map
 	program *ebpf.Program
+	id      uint32 // the kernel's number of it
 	options programOptions
 
 	index int                   // of the interface that it is on
@@ -102,6 +103,12 @@ func loadProgram(o programOptions) (_ *Program, err error) {
 	if p.program, err = ebpf.NewProgram(spec); err != nil {
 		return nil, refuse(err, "loading the steering program")
 	}
+	info, err := p.program.Info()
+	if err != nil {
+		return nil, refuse(err, "asking for the steering program's number")
+	}
+	id, _ := info.ID()
+	p.id = uint32(id)
 	return p, nil
 }
 
@@ -139,15 +146,8 @@ func (p *Program) attach(index int, native bool) error {
 	return nil
 }
 
-// ID is the kernel's number of the program, as `ip link` shows it.
-func (p *Program) ID() uint32 {
-	info, err := p.program.Info()
-	if err != nil {
-		return 0
-	}
-	id, _ := info.ID()
-	return uint32(id)
-}
+// ID is the kernel's number of the program, as `ip link` shows it. It may be asked by any goroutine, after Close too.
+func (p *Program) ID() uint32 { return p.id }
 
 // Check is nil while the program is attached; ErrDetached for errors.Is when somebody detached it or the interface is gone, as the prober
 // found it last: it makes no system call.
