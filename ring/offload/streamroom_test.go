@@ -71,12 +71,7 @@ func TestQueuedDataLeavesBuffers(t *testing.T) {
 			w := newSwarm(t, clients, &streams.Options{})
 			w.NoError(w.pool.SetReserve(buffers.Small, reserve))
 			w.open(clients)
-			var servers []*ring.Socket
-			w.NoError(w.ring.EachSocket(func(s *ring.Socket) {
-				if s.Kind() == ring.KindStream {
-					servers = append(servers, s)
-				}
-			}))
+			servers := w.servers()
 			w.Len(servers, clients)
 			w.holds = true // nothing is acknowledged
 			queued, piece := 0, text(1<<16)
@@ -104,4 +99,123 @@ func TestQueuedDataLeavesBuffers(t *testing.T) {
 			}
 		})
 	}
+}
+
+// fullSwarm has connections whose server sends until each send is refused for want of a buffer. The rest of the pool lies ready, as in the fill
+// ring of a card.
+func fullSwarm(t *testing.T) *readySwarm {
+	const clients = 40
+	w := &readySwarm{swarm: newSwarm(t, clients, &streams.Options{})}
+	w.open(clients)
+	servers := w.servers()
+	w.Len(servers, clients)
+	for class, free := range []int{buffers.Small: 512, buffers.Large: 0} {
+		for w.pool.Free(buffers.Class(class)) > free {
+			i, ok := w.pool.Take(buffers.Class(class))
+			w.True(ok)
+			w.ready = append(w.ready, i)
+		}
+	}
+	t.Cleanup(func() {
+		for _, i := range w.ready {
+			w.pool.Return(i)
+		}
+	})
+	w.holds = true // nothing is acknowledged
+	piece := text(1 << 16)
+	for range 4 {
+		for _, s := range servers {
+			_, _ = s.Send(piece)
+		}
+		w.poll()
+		w.receive()
+	}
+	for _, s := range servers {
+		_, err := s.Send(piece[:1])
+		w.ErrorIs(err, ring.ErrWouldBlock)
+	}
+	return w
+}
+
+type readySwarm struct {
+	*swarm
+	ready  []uint32 // buffers
+	silent bool     // the application sends nothing
+}
+
+// take takes the first small buffer that lies ready.
+func (w *readySwarm) take() (i uint32) {
+	i, w.ready = w.ready[0], w.ready[1:]
+	return i
+}
+
+// turn is a Poll of an application that reads, and sends 1,000 bytes where it is told that there is room. What receiving may have lies ready
+// afterwards.
+func (w *readySwarm) turn() (read, room int) {
+	n, err := w.ring.Poll(w.dst)
+	w.NoError(err)
+	for i := range w.dst[:n] {
+		c := &w.dst[i]
+		if c.Events.Has(ring.EventPacket) {
+			read += c.Packet.Len()
+			w.NoError(c.Packet.Release())
+		}
+		if c.Events.Has(ring.EventOut) && !w.silent {
+			room++
+			sent, err := c.Socket.Send(text(1000))
+			w.NoError(err)
+			w.Equal(1000, sent)
+		}
+	}
+	for i, ok := w.pool.Take(buffers.Small); ok; i, ok = w.pool.Take(buffers.Small) {
+		w.ready = append(w.ready, i)
+	}
+	return read, room
+}
+
+// What is queued leaves buffers for segments that leave at once: a peer that waits for an acknowledgement, or for a window, acknowledges
+// nothing.
+func TestQueuedDataLeavesBuffersForAcknowledgements(t *testing.T) {
+	w := fullSwarm(t)
+	w.silent = true
+	w.pool.Return(w.take()) // for what the client sends
+	s := w.segment(7, wire.TCPAck|wire.TCPPsh)
+	s.Window = 0 // it takes no data, with which the acknowledgement could come
+	w.send(&s, text(100))
+	w.flush()
+	want, got := s.Seq.Add(100), 0
+	for end := time.Now().Add(patience); w.acked != want; w.receive() {
+		w.True(time.Now().Before(end), "no acknowledgement: %v", w.ring.Stats().Driver)
+		read, _ := w.turn()
+		got += read
+	}
+	w.Equal(100, got)
+	w.Zero(w.counter("tcp.no_buffer"))
+}
+
+// Room is not reported while a send would find no buffer, and it is as soon as there is one, to as many connections as there are buffers: by a
+// ring that polls, and by one that would sleep.
+func TestRoomIsABuffer(t *testing.T) {
+	w := fullSwarm(t)
+	turns := func() (all int) {
+		for range 100 {
+			_, room := w.turn()
+			all += room
+		}
+		return all
+	}
+	w.Zero(turns(), "room without a buffer")
+	held := make([]buffers.Packet, 5)
+	for i := range held {
+		held[i] = w.pool.Fill(w.take(), w.pool.Layout().Headroom, 1, 0)
+	}
+	for _, p := range held[:4] {
+		w.NoError(p.Release())
+	}
+	w.Equal(4, turns(), "of four buffers")
+	w.NoError(held[4].Release())
+	start := time.Now()
+	w.NoError(w.ring.Wait(patience))
+	w.Less(time.Since(start), patience/2, "the ring sleeps though a connection that waits for a buffer can have one")
+	w.Equal(1, turns())
 }

@@ -37,13 +37,14 @@ type swarm struct {
 	out     []link.Out
 	frames  [64]link.Frame
 	clients []swarmClient
-	opened  int  // clients that have sent their SYN
-	joined  int  // those that have got the answer
-	got     int  // bytes that have come back
-	resets  int  // that came
-	holds   bool // data is not acknowledged by itself
-	silent  int  // a client that does not even note data; -1: none
-	missed  int  // what it was sent beyond what it has acknowledged
+	opened  int     // clients that have sent their SYN
+	joined  int     // those that have got the answer
+	got     int     // bytes that have come back
+	acked   tcp.Seq // what the last segment that came acknowledges
+	resets  int     // that came
+	holds   bool    // data is not acknowledged by itself
+	silent  int     // a client that does not even note data; -1: none
+	missed  int     // what it was sent beyond what it has acknowledged
 }
 
 // swarmClient is the client's next sequence number, and the one that it expects of the server.
@@ -101,6 +102,16 @@ func newSwarmMTU(t testing.TB, n int, o *streams.Options, mtu int) *swarm {
 	w.NoError(l.Listen(4096))
 	w.poll()
 	return w
+}
+
+// servers are the server's ends of the connections.
+func (w *swarm) servers() (list []*ring.Socket) {
+	w.NoError(w.ring.EachSocket(func(s *ring.Socket) {
+		if s.Kind() == ring.KindStream {
+			list = append(list, s)
+		}
+	}))
+	return list
 }
 
 // poll is a turn of the ring, whose application echoes.
@@ -215,6 +226,7 @@ func (w *swarm) arrived(frame []byte) {
 	seq, flags := tcp.Seq(binary.BigEndian.Uint32(t[4:])), wire.TCPFlags(t[13])
 	length := int(binary.BigEndian.Uint16(ip[2:])) - wire.IPv4Len - int(t[12]>>4)*4
 	c := &w.clients[i]
+	w.acked = tcp.Seq(binary.BigEndian.Uint32(t[8:]))
 	switch {
 	case flags&wire.TCPRst != 0:
 		w.resets++
