@@ -30,7 +30,7 @@ func (p *DriverPool) AllocTransmit(headroom, n int) (Packet, []byte) {
 
 // allocTransmitSlow is AllocTransmit when the class that fits best has no free buffer, the sizes are too large, or debug mode records each step.
 func (p *DriverPool) allocTransmitSlow(headroom, n int) (Packet, []byte) {
-	pk, err := p.Alloc(n)
+	pk, err := p.alloc(n, true)
 	if err != nil {
 		return Packet{}, nil
 	}

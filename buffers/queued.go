@@ -5,16 +5,29 @@ package buffers
 //
 //	sending     has the reserve (SetReserve) for itself: what is queued counts as a part of it, and Take leaves the rest of it free
 //	receiving   must find leastToReceive buffers, on whichever queue of a card, before more than the reserve is queued
+//	segments    that leave at once, acknowledgements among them, have the last free buffers (KeepForSegments): neither receiving, nor what is
+//	            queued, nor Alloc takes those. A peer acknowledges nothing while it waits for an acknowledgement itself.
 
 const (
 	leastToReceive      = 64 // buffers that queued data leaves to receiving
 	leastToReceiveShare = 16 // or, of a small pool, one in so many
 )
 
-// MayQueue reports whether a buffer of class c may be taken for data that stays queued until its peer acknowledges it.
-func (p *DriverPool) MayQueue(c Class) bool {
+// Queueable is how many buffers of class c may be taken for data that stays queued until its peer acknowledges it.
+func (p *DriverPool) Queueable(c Class) int {
 	f := &p.free[c]
-	return f.queued < f.kept || p.forAnyQueue(c) > int32(min(leastToReceive, p.layout.count(c)/leastToReceiveShare))
+	return min(f.n-f.forSegments, max(f.kept-f.queued, int(p.forAnyQueue(c))-min(leastToReceive, p.layout.count(c)/leastToReceiveShare)))
+}
+
+// Takeable is how many buffers of class c Take can give.
+func (p *DriverPool) Takeable(c Class) int { return p.free[c].n - p.free[c].reserve }
+
+// KeepForSegments keeps the last free buffers of class c, one in leastToReceiveShare and at most leastToReceive, for AllocTransmit. A driver
+// whose transport queues data calls it once, before it receives.
+func (p *DriverPool) KeepForSegments(c Class) {
+	f := &p.free[c]
+	f.forSegments = min(leastToReceive, p.layout.count(c)/leastToReceiveShare)
+	f.updateReserve()
 }
 
 // AddQueued notes that a packet of AllocTransmit stays queued: the reserve that receiving leaves free is one buffer less. RemoveQueued ends it,
@@ -32,4 +45,4 @@ func (p *DriverPool) RemoveQueued(pk Packet) {
 	f.updateReserve()
 }
 
-func (f *freeList) updateReserve() { f.reserve = max(f.kept-f.queued, 0) }
+func (f *freeList) updateReserve() { f.reserve = max(f.kept-f.queued, f.forSegments) }

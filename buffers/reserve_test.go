@@ -43,6 +43,51 @@ func TestReserve(t *testing.T) {
 	require.NoError(t, received[1].Release())
 }
 
+// The last free buffers are AllocTransmit's alone, whatever is queued.
+func TestBuffersForSegments(t *testing.T) {
+	p := newPool(t, buffers.Layout{SmallSize: 100, SmallCount: 64, LargeSize: 1000, LargeCount: 2, Headroom: 20})
+	require.NoError(t, p.SetReserve(buffers.Small, 16))
+	p.KeepForSegments(buffers.Small)
+	const kept = 64 / 16
+	require.Equal(t, 64-16, p.Takeable(buffers.Small))
+	require.Equal(t, 64-16-kept, p.Queueable(buffers.Small), "receiving keeps as many")
+	var queued []buffers.Packet
+	for p.Queueable(buffers.Small) > 0 {
+		pk, _ := p.AllocTransmit(0, 100)
+		p.AddQueued(pk)
+		queued = append(queued, pk)
+	}
+	require.Len(t, queued, 64-2*kept, "the reserve, and what receiving leaves beyond it")
+	var ready []uint32
+	for i, ok := p.Take(buffers.Small); ok; i, ok = p.Take(buffers.Small) {
+		ready = append(ready, i)
+	}
+	require.Equal(t, kept, p.Free(buffers.Small))
+	require.Zero(t, p.Takeable(buffers.Small))
+	require.Zero(t, p.Queueable(buffers.Small))
+	large, err := p.Alloc(100)
+	require.NoError(t, err)
+	require.Equal(t, kept, p.Free(buffers.Small), "Alloc leaves them too, and takes a large one")
+	var sent []buffers.Packet
+	for range kept {
+		pk, room := p.AllocTransmit(20, 30)
+		require.Len(t, room, 50)
+		sent = append(sent, pk)
+	}
+	require.Zero(t, p.Free(buffers.Small))
+	for _, pk := range queued {
+		p.RemoveQueued(pk)
+		p.FreeTransmit(pk)
+	}
+	for _, pk := range sent {
+		p.FreeTransmit(pk)
+	}
+	for _, i := range ready {
+		p.Return(i)
+	}
+	require.NoError(t, large.Release())
+}
+
 // What other goroutines have released counts as free before the reserve is compared.
 func TestReserveReclaims(t *testing.T) {
 	p := tiny(t)

@@ -202,7 +202,7 @@ func (t *Transport) deliverBacklog(k *ring.Sink, id tcp.ID, r *record, s *ring.S
 		n := min(len(data), t.pool.Layout().SmallSize)
 		i, ok := t.pool.Take(buffers.Small)
 		if !ok {
-			t.roomless = append(t.roomless, int32(id))
+			t.unfilled = append(t.unfilled, int32(id))
 			return false, true
 		}
 		headroom := t.pool.Layout().Headroom

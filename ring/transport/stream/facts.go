@@ -1,6 +1,8 @@
 package stream
 
 import (
+	"slices"
+
 	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/tcp"
@@ -11,7 +13,7 @@ func (t *Transport) Report(k *ring.Sink) {
 	t.loop()
 	t.serveRequests()
 	t.takeEvents()
-	t.retryRoomless()
+	t.retryBuffers()
 	for i := 0; i < len(t.done); i++ { // reporting of one may add another
 		x := t.done[i]
 		t.done[i] = done{}
@@ -86,7 +88,7 @@ func (t *Transport) reportSocket(k *ring.Sink, id tcp.ID) bool {
 
 // deliver reports the first arrival of a connection. One that receives into large buffers (Config.LargeStream) gets its arrivals copied into
 // one of them instead, as many as it holds, if there is more than one and a large buffer is free. False: nothing was reported, because no buffer
-// is free to copy into; the connection waits in roomless.
+// is free to copy into; the connection waits in unfilled.
 func (t *Transport) deliver(k *ring.Sink, id tcp.ID, r *record, s *ring.Socket) bool {
 	if r.first != r.last && ring.HandleOf(s).Class == buffers.Large && t.deliverLarge(k, r, s) {
 		return true
@@ -110,7 +112,7 @@ func (t *Transport) deliver(k *ring.Sink, id tcp.ID, r *record, s *ring.Socket) 
 func (t *Transport) deliverChain(k *ring.Sink, id tcp.ID, r *record, s *ring.Socket) bool {
 	i, ok := t.pool.Take(buffers.Small)
 	if !ok {
-		t.roomless = append(t.roomless, int32(id))
+		t.unfilled = append(t.unfilled, int32(id))
 		return false
 	}
 	at := r.first
@@ -162,25 +164,39 @@ func (t *Transport) reportRoom(k *ring.Sink, id tcp.ID, r *record, s *ring.Socke
 	if room == 0 || 2*room < t.table.Settings(id).SendBuffer {
 		return // the next EventAcked marks it ready again
 	}
-	if !t.pool.MayQueue(buffers.Small) {
-		t.roomless = append(t.roomless, int32(id))
+	if t.pool.Queueable(buffers.Small) <= 0 {
+		if r.flags&isRoomless == 0 {
+			r.flags |= isRoomless
+			t.roomless = append(t.roomless, int32(id))
+		}
 		return
 	}
 	r.flags &^= wantsRoom
 	k.Writable(s)
 }
 
-// retryRoomless marks the connections of roomless ready again if a buffer was freed since the last time.
-func (t *Transport) retryRoomless() {
-	if len(t.roomless) == 0 {
-		return
-	}
-	if freed := t.pool.Freed(); freed != t.freed {
-		t.freed = freed
-		for _, n := range t.roomless {
-			t.markReady(tcp.ID(n), t.record(tcp.ID(n)))
+// hasBuffers reports whether a connection of roomless or unfilled can have a buffer.
+func (t *Transport) hasBuffers() bool {
+	return len(t.roomless) > 0 && t.pool.Queueable(buffers.Small) > 0 || len(t.unfilled) > 0 && t.pool.Takeable(buffers.Small) > 0
+}
+
+// retryBuffers marks as many connections of roomless and of unfilled ready again as there are buffers for.
+func (t *Transport) retryBuffers() {
+	if len(t.roomless) > 0 {
+		n := max(min(len(t.roomless), t.pool.Queueable(buffers.Small)), 0)
+		for _, id := range t.roomless[:n] {
+			r := t.record(tcp.ID(id))
+			r.flags &^= isRoomless
+			t.markReady(tcp.ID(id), r)
 		}
-		t.roomless = t.roomless[:0]
+		t.roomless = slices.Delete(t.roomless, 0, n)
+	}
+	if len(t.unfilled) > 0 {
+		n := max(min(len(t.unfilled), t.pool.Takeable(buffers.Small)), 0)
+		for _, id := range t.unfilled[:n] {
+			t.markReady(tcp.ID(id), t.record(tcp.ID(id)))
+		}
+		t.unfilled = slices.Delete(t.unfilled, 0, n)
 	}
 }
 

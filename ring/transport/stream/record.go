@@ -51,6 +51,7 @@ const (
 	hasAcked
 	wasFailureReported // Failed was reported: nothing comes after it
 	hasBacklog         // in Transport.backlogs: received before the connection came to this ring
+	isRoomless         // in Transport.roomless
 )
 
 const (
@@ -60,15 +61,15 @@ const (
 
 func (t *Transport) record(id tcp.ID) *record { return &t.records[id/chunk][id%chunk] }
 
-// newRecord makes the record of a connection that the table has made. An earlier record of the number may still be in ready: isReady stays, so
-// that the number is not there twice.
+// newRecord makes the record of a connection that the table has made. An earlier record of the number may still be in ready or roomless:
+// isReady and isRoomless stay, so that the number is not there twice.
 func (t *Transport) newRecord(id tcp.ID) *record {
 	for int(id/chunk) >= len(t.records) {
 		t.records = append(t.records, new([chunk]record))
 	}
 	delete(t.sentAgain, id)
 	r := t.record(id)
-	*r = record{first: none, last: none, next: none, flags: isLive | r.flags&isReady}
+	*r = record{first: none, last: none, next: none, flags: isLive | r.flags&(isReady|isRoomless)}
 	return r
 }
 

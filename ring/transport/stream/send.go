@@ -154,7 +154,7 @@ func (t *Transport) newPiece(n int) int32 {
 	if n > layout.SmallSize && (layout.LargeCount == 0 || t.pool.Free(buffers.Large) <= layout.LargeCount/4) {
 		n = layout.SmallSize
 	}
-	if n <= layout.SmallSize && !t.pool.MayQueue(buffers.Small) {
+	if n <= layout.SmallSize && t.pool.Queueable(buffers.Small) <= 0 {
 		return none
 	}
 	packet, _ := t.pool.AllocTransmit(0, n)

@@ -100,14 +100,14 @@ type Transport struct {
 	ready     []int32 // records with facts to report; ^n: the listener n of byListener
 	reporting []int32 // those of this Report
 	done      []done  // transmissions to give back
-	roomless  []int32 // records that wait for free buffers to send from
+	roomless  []int32 // records that wait for free buffers to send from, in the order in which they began to wait
+	unfilled  []int32 // and for buffers that what they have received is copied into
 	holds     []hold  // by record.hold - 1
 	freeHolds []int32
 	leaving   []leaving // in order of time
 	timeWait  clock.Duration
 	looped    []buffers.Packet // segments of this host for itself, from the IPv4 header on
-	freed     uint64           // the pool's, when they were looked at
-	exhausted uint64           // and how often it had no buffer
+	exhausted uint64           // how often the pool had no buffer, at the last MakeRoom
 
 	transit     *Transit
 	adopted     map[holdKey]int32 // holds of connections that were adopted
@@ -181,6 +181,7 @@ func New(c Config) (*Transport, error) {
 		t.settings = *c.Settings
 	}
 	t.settings.ResetUnread = false // see Config.Settings
+	t.pool.KeepForSegments(buffers.Small)
 	return t, nil
 }
 
@@ -212,13 +213,15 @@ func (t *Transport) Expire(now clock.Time) {
 	}
 }
 
-// HasOutput reports whether Output has something to do, HasFacts whether Report has. AwaitsLinks reports that something which is confirmed is
-// not reported before a link gives back its frame.
+// HasOutput reports whether Output has something to do, HasFacts whether Report has. AwaitsLinks reports that there may be something to report
+// when a link gives back a frame: the end of something that is confirmed, or a buffer.
 func (t *Transport) HasOutput() bool { return t.table.HasOutput() }
 func (t *Transport) HasFacts() bool {
-	return len(t.ready) > 0 || len(t.done) > 0 || t.table.HasEvents() || len(t.looped) > 0 || t.hasRequests.Load()
+	return len(t.ready) > 0 || len(t.done) > 0 || t.table.HasEvents() || len(t.looped) > 0 || t.hasRequests.Load() || t.hasBuffers()
 }
-func (t *Transport) AwaitsLinks() bool { return t.awaited > 0 }
+func (t *Transport) AwaitsLinks() bool {
+	return t.awaited > 0 || len(t.roomless) > 0 || len(t.unfilled) > 0
+}
 
 // HasAnswer reports whether the application has sent something, or has closed a connection, since ForgetAnswers. A driver forgets at the
 // beginning of a turn and asks at its end: what callbacks have answered leaves in their turn, and in turns without an answer the
