@@ -193,6 +193,21 @@ func TestQueuedDataLeavesBuffersForAcknowledgements(t *testing.T) {
 	w.Zero(w.counter("tcp.no_buffer"))
 }
 
+// Data beyond a gap stays while enough buffers lie ready to fill the gap, though none is free.
+func TestDataBeyondGapsStaysWhileBuffersLieReady(t *testing.T) {
+	w := fullSwarm(t)
+	w.silent = true
+	w.pool.Return(w.take()) // for what the client sends
+	w.beyond(7, 10, 100)
+	w.flush()
+	for range 10 {
+		w.turn()
+		w.receive()
+	}
+	w.EqualValues(1, w.counter("tcp.out_of_order"))
+	w.Zero(w.counter("tcp.reneged"))
+}
+
 // Room is not reported while a send would find no buffer, and it is as soon as there is one, to as many connections as there are buffers: by a
 // ring that polls, and by one that would sleep.
 func TestRoomIsABuffer(t *testing.T) {
