@@ -4,29 +4,41 @@ package buffers
 // acknowledgement arrives, and the buffers never return:
 //
 //	sending     has the reserve (SetReserve) for itself: what is queued counts as a part of it, and Take leaves the rest of it free
-//	receiving   must find leastToReceive buffers, on whichever queue of a card, before more than the reserve is queued
+//	receiving   must find the least buffers, on whichever queue of a card, before more than the reserve is queued
 //	segments    that leave at once, acknowledgements among them, have the last free buffers (KeepForSegments): neither receiving, nor what is
 //	            queued, nor Alloc takes those. A peer acknowledges nothing while it waits for an acknowledgement itself.
 
 const (
-	leastToReceive      = 64 // buffers that queued data leaves to receiving
-	leastToReceiveShare = 16 // or, of a small pool, one in so many
+	least      = 64 // buffers that queued data leaves to receiving, and to segments
+	leastShare = 16 // or, of a small pool, one in so many
 )
+
+func (p *Pool) least(c Class) int { return min(least, p.layout.count(c)/leastShare) }
 
 // Queueable is how many buffers of class c may be taken for data that stays queued until its peer acknowledges it.
 func (p *DriverPool) Queueable(c Class) int {
 	f := &p.free[c]
-	return min(f.n-f.forSegments, max(f.kept-f.queued, int(p.forAnyQueue(c))-min(leastToReceive, p.layout.count(c)/leastToReceiveShare)))
+	return min(f.n-f.forSegments, max(f.kept-f.queued, int(p.forAnyQueue(c))-p.least(c)))
+}
+
+// IsShort reports that receiving may find no buffer of some class: fewer are left to it than queued data leaves.
+func (p *DriverPool) IsShort() bool {
+	for c := Small; c < NumClasses; c++ {
+		if p.layout.count(c) > 0 && int(p.forAnyQueue(c)) <= p.least(c) {
+			return true
+		}
+	}
+	return false
 }
 
 // Takeable is how many buffers of class c Take can give.
 func (p *DriverPool) Takeable(c Class) int { return p.free[c].n - p.free[c].reserve }
 
-// KeepForSegments keeps the last free buffers of class c, one in leastToReceiveShare and at most leastToReceive, for AllocTransmit. A driver
+// KeepForSegments keeps the last free buffers of class c for AllocTransmit alone. A driver
 // whose transport queues data calls it once, before it receives.
 func (p *DriverPool) KeepForSegments(c Class) {
 	f := &p.free[c]
-	f.forSegments = min(leastToReceive, p.layout.count(c)/leastToReceiveShare)
+	f.forSegments = p.least(c)
 	f.updateReserve()
 }
 

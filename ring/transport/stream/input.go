@@ -189,12 +189,12 @@ func (t *Transport) CopyPacket(packet []byte) buffers.Packet {
 	return buffers.Packet{}
 }
 
-// MakeRoom is called once a turn. When somebody went without a buffer since the last call, half of the data beyond gaps is discarded: what fills
-// the gaps, and other connections, could be waiting for those buffers.
+// MakeRoom is called once a turn. When somebody went without a buffer since the last call, and few lie ready for what comes, half of the data
+// beyond gaps is discarded: what fills the gaps, and other connections, could be waiting for those buffers.
 func (t *Transport) MakeRoom() {
 	if x := t.pool.Exhausted(); x != t.exhausted {
 		t.exhausted = x
-		if n := t.table.OutOfOrder(); n > 0 {
+		if n := t.table.OutOfOrder(); n > 0 && t.pool.IsShort() {
 			t.table.Renege((n + 1) / 2)
 			t.takeEvents()
 		}
