@@ -197,9 +197,9 @@ func (p *Pool) alloc(n int, all bool) (Packet, error) {
 	return Packet{}, ErrExhausted
 }
 
-// SetReserve keeps n free buffers of class c for sending: Take, by which packets are received, leaves the last n to Alloc and
-// AllocTransmit, of which KeepForSegments keeps some for AllocTransmit alone. 0, as New has it, keeps none. Before the pool is given to a driver. Error: ErrSize when n is negative or the class has no
-// more buffers than that.
+// SetReserve keeps n free buffers of class c for sending: Take, by which packets are received, leaves the last n to Alloc and AllocTransmit,
+// of which KeepForSegments keeps some for AllocTransmit alone. 0, as New has it, keeps none. Before the pool is given to a driver. Error:
+// ErrSize when n is negative or the class has no more buffers than that.
 func (p *DriverPool) SetReserve(c Class, n int) error {
 	if c >= NumClasses || n < 0 || n > 0 && n >= p.layout.count(c) {
 		return fmt.Errorf("buffers: SetReserve: class %v: n is %d: %w", c, n, ErrSize)

@@ -13,6 +13,7 @@ const (
 	leastShare = 16 // or, of a small pool, one in so many
 )
 
+// least is that of class c.
 func (p *Pool) least(c Class) int { return min(least, p.layout.count(c)/leastShare) }
 
 // Queueable is how many buffers of class c may be taken for data that stays queued until its peer acknowledges it.
@@ -34,8 +35,7 @@ func (p *DriverPool) IsShort() bool {
 // Takeable is how many buffers of class c Take can give.
 func (p *DriverPool) Takeable(c Class) int { return p.free[c].n - p.free[c].reserve }
 
-// KeepForSegments keeps the last free buffers of class c for AllocTransmit alone. A driver
-// whose transport queues data calls it once, before it receives.
+// KeepForSegments keeps the last free buffers of class c for AllocTransmit alone. A transport that queues data calls it once, when it is made.
 func (p *DriverPool) KeepForSegments(c Class) {
 	f := &p.free[c]
 	f.forSegments = p.least(c)
