@@ -8,6 +8,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/internal/wire"
 	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/offload"
 	streams "github.com/socketxtreme/socketxtreme/ring/transport/stream"
 )
 
@@ -191,6 +192,39 @@ func TestQueuedDataLeavesBuffersForAcknowledgements(t *testing.T) {
 	}
 	w.Equal(100, got)
 	w.Zero(w.counter("tcp.no_buffer"))
+}
+
+// A segment that another ring has received is copied, which wants a free buffer: what lies ready for a card, and what is queued, leave some.
+// What was copied beyond gaps gives way to what fills them.
+func TestSegmentsOfOtherRingsFindBuffers(t *testing.T) {
+	w := fullSwarm(t)
+	w.silent = true
+	w.turn()
+	frame := make([]byte, 2048)
+	hand := func(i, distance int) {
+		s := w.segment(i, wire.TCPAck|wire.TCPPsh)
+		s.Seq, s.Window = s.Seq.Add(distance), 0
+		n := wire.EthernetLen + wire.IPv4Len + s.HeaderLen() + 100
+		putSegment(frame[:n], &s, text(100))
+		offload.TakeSegment(w.driver, frame[wire.EthernetLen:n])
+	}
+	got := 0
+	for k := 20; k > 0; k-- {
+		for i := range w.clients {
+			hand(i, 100*k)
+		}
+		read, _ := w.turn()
+		got += read
+	}
+	w.Zero(got, "all was beyond gaps")
+	for end := time.Now().Add(patience); got < 100*len(w.clients); { // each fills the gap, again if there was no buffer
+		w.True(time.Now().Before(end), "%d bytes of %d: %v", got, 100*len(w.clients), w.ring.Stats().Driver)
+		for i := range w.clients {
+			hand(i, 0)
+		}
+		read, _ := w.turn()
+		got += read
+	}
 }
 
 // Data beyond a gap stays while enough buffers lie ready to fill the gap, though none is free.

@@ -29,6 +29,7 @@ type swarm struct {
 	set      *ring.Set
 	ring     *ring.Ring
 	pool     *buffers.DriverPool // the ring's
+	driver   ring.Driver
 	accepted int
 	dst      []ring.Completion
 
@@ -88,7 +89,12 @@ func newSwarmMTU(t testing.TB, n int, o *streams.Options, mtu int) *swarm {
 	w.NoError(err)
 	oc := overLink(t, h, near)
 	oc.TCP = o
-	w.set, err = ring.NewSet(ring.SetConfig{Pool: w.pool, Kind: "offload", Transport: h, OneRing: offload.OneRing, Driver: offload.New(oc)})
+	open := offload.New(oc)
+	w.set, err = ring.NewSet(ring.SetConfig{Pool: w.pool, Kind: "offload", Transport: h, OneRing: offload.OneRing,
+		Driver: func(c ring.DriverConfig) (_ ring.Driver, err error) {
+			w.driver, err = open(c)
+			return w.driver, err
+		}})
 	w.NoError(err)
 	w.ring, err = w.set.NewRing()
 	w.NoError(err)
