@@ -86,11 +86,11 @@ type Pool struct {
 type freeList struct {
 	stack   []uint32
 	n       int
-	reserve int // of n, how many Take leaves to senders: kept less queued, or forSegments if that is more
+	reserve int // of n, how many Take leaves to senders: kept less queued, or lastFree if that is more
 	kept    int // of SetReserve
 	queued  int // of AddQueued
-	// forSegments: of n, how many are left to AllocTransmit alone.
-	forSegments int
+	// lastFree: of n, how many are left to AllocTransmit and TakeForCopy (KeepForSegments).
+	lastFree int
 }
 
 func (f *freeList) push(i uint32) {
@@ -158,8 +158,8 @@ func (p *Pool) Contiguous() bool { return p.contiguous }
 
 // Alloc takes a buffer to be sent, of the smallest class whose payload holds n bytes: its Bytes are n long, their
 // content undefined. A small request is served from the large class when the small one is empty. The packet is held by
-// the caller and charged to no account. The pool of a poller with TCP of its own keeps the last 64 free small buffers, or one in 16 of them if
-// that is less, for acknowledgements. Errors: ErrSize (no class is that large), ErrExhausted, ErrClosed.
+// the caller and charged to no account. The pool of a poller with TCP of its own keeps the last 128 free small buffers, or one in 8 of them if
+// that is less, for acknowledgements and copies. Errors: ErrSize (no class is that large), ErrExhausted, ErrClosed.
 func (p *Pool) Alloc(n int) (Packet, error) { return p.alloc(n, false) }
 
 // alloc is Alloc; with all it takes the buffers of KeepForSegments too.
@@ -176,7 +176,7 @@ func (p *Pool) alloc(n int, all bool) (Packet, error) {
 			continue
 		}
 		fits = true
-		keep := p.free[c].forSegments
+		keep := p.free[c].lastFree
 		if all {
 			keep = 0
 		}
@@ -198,7 +198,7 @@ func (p *Pool) alloc(n int, all bool) (Packet, error) {
 }
 
 // SetReserve keeps n free buffers of class c for sending: Take, by which packets are received, leaves the last n to Alloc and AllocTransmit,
-// of which KeepForSegments keeps some for AllocTransmit alone. 0, as New has it, keeps none. Before the pool is given to a driver. Error:
+// of which KeepForSegments keeps some from Alloc. 0, as New has it, keeps none. Before the pool is given to a driver. Error:
 // ErrSize when n is negative or the class has no more buffers than that.
 func (p *DriverPool) SetReserve(c Class, n int) error {
 	if c >= NumClasses || n < 0 || n > 0 && n >= p.layout.count(c) {

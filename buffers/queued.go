@@ -5,11 +5,16 @@ package buffers
 //
 //	sending     has the reserve (SetReserve) for itself: what is queued counts as a part of it, and Take leaves the rest of it free
 //	receiving   must find the least buffers, on whichever queue of a card, before more than the reserve is queued
-//	segments    that leave at once, acknowledgements among them, have the last free buffers (KeepForSegments): neither receiving, nor what is
-//	            queued, nor Alloc takes those. A peer acknowledges nothing while it waits for an acknowledgement itself.
+//	copies      of what was received, such as segments that another ring hands over, want free buffers, not those that lie ready
+//	segments    that leave at once, acknowledgements among them, too: a peer acknowledges nothing while it waits for an acknowledgement itself
+//
+// So the last free buffers (KeepForSegments) are taken neither for a card, nor for what is queued, nor by Alloc:
+//
+//	0          least        2 least                                 free
+//	├─ segments ┼─ copies too ─┼─ cards, queued data and Alloc too ──┤
 
 const (
-	least      = 64 // buffers that queued data leaves to receiving, and to segments
+	least      = 64 // buffers that queued data leaves to receiving, to copies and to segments
 	leastShare = 16 // or, of a small pool, one in so many
 )
 
@@ -19,7 +24,7 @@ func (p *Pool) least(c Class) int { return min(least, p.layout.count(c)/leastSha
 // Queueable is how many buffers of class c may be taken for data that stays queued until its peer acknowledges it.
 func (p *DriverPool) Queueable(c Class) int {
 	f := &p.free[c]
-	return min(f.n-f.forSegments, max(f.kept-f.queued, int(p.forAnyQueue(c))-p.least(c)))
+	return min(f.n-f.lastFree, max(f.kept-f.queued, int(p.forAnyQueue(c))-p.least(c)))
 }
 
 // IsShort reports that receiving may find no buffer of some class: fewer are left to it than queued data leaves.
@@ -32,13 +37,25 @@ func (p *DriverPool) IsShort() bool {
 	return false
 }
 
-// Takeable is how many buffers of class c Take can give.
-func (p *DriverPool) Takeable(c Class) int { return p.free[c].n - p.free[c].reserve }
+// TakeForCopy is Take for what is copied from elsewhere.
+func (p *DriverPool) TakeForCopy(c Class) (uint32, bool) {
+	i, ok := p.take(c, p.keptFromCopies(c))
+	if !ok {
+		p.stats.Exhausted++
+	}
+	return i, ok
+}
 
-// KeepForSegments keeps the last free buffers of class c for AllocTransmit alone. A transport that queues data calls it once, when it is made.
+// Copyable is how many buffers of class c TakeForCopy can give.
+func (p *DriverPool) Copyable(c Class) int { return p.free[c].n - p.keptFromCopies(c) }
+
+func (p *Pool) keptFromCopies(c Class) int { return p.free[c].reserve - p.free[c].lastFree/2 }
+
+// KeepForSegments keeps the last free buffers of class c for AllocTransmit, and half of them for TakeForCopy too. A transport that queues data
+// calls it once, when it is made.
 func (p *DriverPool) KeepForSegments(c Class) {
 	f := &p.free[c]
-	f.forSegments = p.least(c)
+	f.lastFree = 2 * p.least(c)
 	f.updateReserve()
 }
 
@@ -57,4 +74,4 @@ func (p *DriverPool) RemoveQueued(pk Packet) {
 	f.updateReserve()
 }
 
-func (f *freeList) updateReserve() { f.reserve = max(f.kept-f.queued, f.forSegments) }
+func (f *freeList) updateReserve() { f.reserve = max(f.kept-f.queued, f.lastFree) }

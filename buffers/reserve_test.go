@@ -43,33 +43,37 @@ func TestReserve(t *testing.T) {
 	require.NoError(t, received[1].Release())
 }
 
-// The last free buffers are AllocTransmit's alone, whatever is queued.
+// The last free buffers are left to AllocTransmit and copies, whatever is queued, and half of them to AllocTransmit.
 func TestBuffersForSegments(t *testing.T) {
 	p := newPool(t, buffers.Layout{SmallSize: 100, SmallCount: 64, LargeSize: 1000, LargeCount: 2, Headroom: 20})
 	require.NoError(t, p.SetReserve(buffers.Small, 16))
 	p.KeepForSegments(buffers.Small)
-	const kept = 64 / 16
-	require.Equal(t, 64-16, p.Takeable(buffers.Small))
-	require.Equal(t, 64-16-kept, p.Queueable(buffers.Small), "receiving keeps as many")
+	const least = 64 / 16
+	const kept = 2 * least
+	require.Equal(t, 64-16+least, p.Copyable(buffers.Small))
+	require.Equal(t, 64-16-least, p.Queueable(buffers.Small), "what is left to receiving")
 	var queued []buffers.Packet
 	for p.Queueable(buffers.Small) > 0 {
 		pk, _ := p.AllocTransmit(0, 100)
 		p.AddQueued(pk)
 		queued = append(queued, pk)
 	}
-	require.Len(t, queued, 64-2*kept, "the reserve, and what receiving leaves beyond it")
+	require.Len(t, queued, 64-kept-least, "the reserve, and what is left to receiving")
 	var ready []uint32
 	for i, ok := p.Take(buffers.Small); ok; i, ok = p.Take(buffers.Small) {
 		ready = append(ready, i)
 	}
 	require.Equal(t, kept, p.Free(buffers.Small))
-	require.Zero(t, p.Takeable(buffers.Small))
 	require.Zero(t, p.Queueable(buffers.Small))
 	large, err := p.Alloc(100)
 	require.NoError(t, err)
 	require.Equal(t, kept, p.Free(buffers.Small), "Alloc leaves them too, and takes a large one")
+	for i, ok := p.TakeForCopy(buffers.Small); ok; i, ok = p.TakeForCopy(buffers.Small) {
+		ready = append(ready, i)
+	}
+	require.Equal(t, least, p.Free(buffers.Small))
 	var sent []buffers.Packet
-	for range kept {
+	for range least {
 		pk, room := p.AllocTransmit(20, 30)
 		require.Len(t, room, 50)
 		sent = append(sent, pk)

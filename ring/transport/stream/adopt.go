@@ -200,7 +200,7 @@ func (t *Transport) deliverBacklog(k *ring.Sink, id tcp.ID, r *record, s *ring.S
 			return true, true
 		}
 		n := min(len(data), t.pool.Layout().SmallSize)
-		i, ok := t.pool.Take(buffers.Small)
+		i, ok := t.pool.TakeForCopy(buffers.Small)
 		if !ok {
 			t.unfilled = append(t.unfilled, int32(id))
 			return false, true

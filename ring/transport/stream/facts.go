@@ -110,7 +110,7 @@ func (t *Transport) deliver(k *ring.Sink, id tcp.ID, r *record, s *ring.Socket) 
 // deliverChain reports a piece of the first arrival of a connection, which spans buffers: as much as a small buffer holds is copied into one,
 // because applications expect a packet of a stream in one buffer. False is as of deliver.
 func (t *Transport) deliverChain(k *ring.Sink, id tcp.ID, r *record, s *ring.Socket) bool {
-	i, ok := t.pool.Take(buffers.Small)
+	i, ok := t.pool.TakeForCopy(buffers.Small)
 	if !ok {
 		t.unfilled = append(t.unfilled, int32(id))
 		return false
@@ -177,7 +177,7 @@ func (t *Transport) reportRoom(k *ring.Sink, id tcp.ID, r *record, s *ring.Socke
 
 // hasBuffers reports whether a connection of roomless or unfilled can have a buffer.
 func (t *Transport) hasBuffers() bool {
-	return len(t.roomless) > 0 && t.pool.Queueable(buffers.Small) > 0 || len(t.unfilled) > 0 && t.pool.Takeable(buffers.Small) > 0
+	return len(t.roomless) > 0 && t.pool.Queueable(buffers.Small) > 0 || len(t.unfilled) > 0 && t.pool.Copyable(buffers.Small) > 0
 }
 
 // retryBuffers marks as many connections of roomless and of unfilled ready again as there are buffers for.
@@ -192,7 +192,7 @@ func (t *Transport) retryBuffers() {
 		t.roomless = slices.Delete(t.roomless, 0, n)
 	}
 	if len(t.unfilled) > 0 {
-		n := max(min(len(t.unfilled), t.pool.Takeable(buffers.Small)), 0)
+		n := max(min(len(t.unfilled), t.pool.Copyable(buffers.Small)), 0)
 		for _, id := range t.unfilled[:n] {
 			t.markReady(tcp.ID(id), t.record(tcp.ID(id)))
 		}

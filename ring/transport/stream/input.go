@@ -176,8 +176,9 @@ func (t *Transport) CopyPacket(packet []byte) buffers.Packet {
 		if class == buffers.Small && len(packet) > t.pool.Layout().SmallSize {
 			continue
 		}
-		i, ok := t.pool.Take(class)
+		i, ok := t.pool.TakeForCopy(class)
 		if !ok {
+			t.copyFailed = true
 			continue
 		}
 		room := t.pool.Memory(i)[headroom:]
@@ -189,12 +190,14 @@ func (t *Transport) CopyPacket(packet []byte) buffers.Packet {
 	return buffers.Packet{}
 }
 
-// MakeRoom is called once a turn. When somebody went without a buffer since the last call, and few lie ready for what comes, half of the data
-// beyond gaps is discarded: what fills the gaps, and other connections, could be waiting for those buffers.
+// MakeRoom is called once a turn. When somebody went without a buffer since the last call, and few lie ready for what comes or a segment could
+// not be copied, half of the data beyond gaps is discarded: what fills the gaps, and other connections, could be waiting for those buffers.
 func (t *Transport) MakeRoom() {
 	if x := t.pool.Exhausted(); x != t.exhausted {
 		t.exhausted = x
-		if n := t.table.OutOfOrder(); n > 0 && t.pool.IsShort() {
+		short := t.copyFailed || t.pool.IsShort()
+		t.copyFailed = false
+		if n := t.table.OutOfOrder(); n > 0 && short {
 			t.table.Renege((n + 1) / 2)
 			t.takeEvents()
 		}

@@ -97,17 +97,18 @@ type Transport struct {
 	awaited     int // pieces that are confirmed, and whose frames a link still holds
 	hasAnswer   bool
 
-	ready     []int32 // records with facts to report; ^n: the listener n of byListener
-	reporting []int32 // those of this Report
-	done      []done  // transmissions to give back
-	roomless  []int32 // records that wait for free buffers to send from, in the order in which they began to wait
-	unfilled  []int32 // and for buffers that what they have received is copied into
-	holds     []hold  // by record.hold - 1
-	freeHolds []int32
-	leaving   []leaving // in order of time
-	timeWait  clock.Duration
-	looped    []buffers.Packet // segments of this host for itself, from the IPv4 header on
-	exhausted uint64           // how often the pool had no buffer, at the last MakeRoom
+	ready      []int32 // records with facts to report; ^n: the listener n of byListener
+	reporting  []int32 // those of this Report
+	done       []done  // transmissions to give back
+	roomless   []int32 // records that wait for free buffers to send from, in the order in which they began to wait
+	unfilled   []int32 // and for buffers that what they have received is copied into
+	holds      []hold  // by record.hold - 1
+	freeHolds  []int32
+	leaving    []leaving // in order of time
+	timeWait   clock.Duration
+	looped     []buffers.Packet // segments of this host for itself, from the IPv4 header on
+	exhausted  uint64           // how often the pool had no buffer, at the last MakeRoom
+	copyFailed bool             // since then CopyPacket was one of those
 
 	transit     *Transit
 	adopted     map[holdKey]int32 // holds of connections that were adopted
