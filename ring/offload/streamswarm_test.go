@@ -43,6 +43,7 @@ type swarm struct {
 	got     int     // bytes that have come back
 	acked   tcp.Seq // what the last segment that came acknowledges
 	resets  int     // that came
+	ends    int     // FINs that came in order
 	holds   bool    // data is not acknowledged by itself
 	silent  int     // a client that does not even note data; -1: none
 	missed  int     // what it was sent beyond what it has acknowledged
@@ -249,9 +250,21 @@ func (w *swarm) arrived(frame []byte) {
 			}
 		}
 		c.ack = seq.Add(length)
-		if w.got += length; !w.holds {
-			w.acknowledge(i)
-		}
+		w.got += length
+		w.takeEnd(i, flags)
+	case flags&wire.TCPFin != 0 && seq == c.ack:
+		w.takeEnd(i, flags)
+	}
+}
+
+// takeEnd takes the FIN of a segment in order, and acknowledges what came.
+func (w *swarm) takeEnd(i int, flags wire.TCPFlags) {
+	if flags&wire.TCPFin != 0 {
+		w.clients[i].ack++
+		w.ends++
+	}
+	if !w.holds {
+		w.acknowledge(i)
 	}
 }
 
