@@ -65,6 +65,10 @@ type Driver interface {
 
 // What one kind of driver alone can do is an optional interface; see ProtocolDriver, too.
 
+// Finisher is a Driver whose connections live in the process: Ring.Close goes on polling while IsFinishing says that the peer of a closed socket
+// has not acknowledged everything. What it still says finishLimit later is reset.
+type Finisher interface{ IsFinishing() bool }
+
 // PathReporter is a Driver whose sockets travel in more than one way.
 type PathReporter interface {
 	// Path is how the socket's packets travel. Reasons of the set are added by the core.

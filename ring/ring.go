@@ -338,6 +338,7 @@ func (r *Ring) Close() error {
 		s.removeFromRing()
 	}
 	r.forgetFinished()
+	err = errors.Join(err, r.finish())
 	r.owner.Store(closedOwner)
 	if e := r.drv.Close(); e != nil {
 		err = errors.Join(err, &OpError{Op: "close ring", Err: e})
@@ -353,6 +354,35 @@ func (r *Ring) Close() error {
 		r.locked = false
 	}
 	return err
+}
+
+// finishLimit bounds how long Close waits for peers to acknowledge what sockets had sent that were closed before: more than one
+// retransmission takes in a local network.
+const finishLimit = 250 * time.Millisecond
+
+// finish polls until nothing is owed to the peers of closed sockets (Finisher), or finishLimit is over.
+func (r *Ring) finish() error {
+	f, ok := r.drv.(Finisher)
+	if !ok {
+		return nil
+	}
+	var batch [32]Completion
+	limit := time.Now().Add(finishLimit)
+	for spins := 0; f.IsFinishing() && time.Now().Before(limit); spins++ {
+		n, err := r.Poll(batch[:])
+		for i := range batch[:n] {
+			_ = batch[i].Packet.Release()
+		}
+		if err != nil {
+			return err
+		}
+		if n == 0 && spins > spinsBeforeSleep {
+			if err := r.Wait(time.Millisecond); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // failuresMax is how many Polls of drain may fail before it gives up: one ends when a socket's last failure is reported, a broken ring

@@ -79,6 +79,34 @@ func (t *Table) Close(now clock.Time, id ID) {
 	t.schedule(id, c)
 }
 
+// AbortUnfinished is Abort, but without a segment where nothing is owed to the peer: the application has closed the connection, and the peer has
+// acknowledged all of it. So the time-out of FIN-WAIT-2 ends it as well.
+func (t *Table) AbortUnfinished(now clock.Time, id ID) {
+	t.now = now
+	if c := t.get(id); c != nil && c.state == FinWait2 && c.has(flagOrphan) {
+		t.fail(id, c, ReasonTimeout)
+		return
+	}
+	t.Abort(now, id)
+}
+
+// owing are the states of a connection that its application has closed in which the peer has not acknowledged everything, the FIN included.
+var owing = set(SynReceived, FinWait1, Closing, LastAck)
+
+// OwesPeers reports whether a connection that its application has closed has something that its peer has not acknowledged. With such
+// connections it looks at all records.
+func (t *Table) OwesPeers() bool {
+	if t.orphans == 0 {
+		return false
+	}
+	for n := range len(t.conns) * connChunk {
+		if c := t.conn(ID(n)); c.has(flagLive) && c.has(flagOrphan) && owing.has(c.state) {
+			return true
+		}
+	}
+	return false
+}
+
 // abandon notes that the application is gone. Config.MaxOrphans bounds how many records are without one.
 func (t *Table) abandon(c *conn) {
 	if !c.has(flagOrphan) {

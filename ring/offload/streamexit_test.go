@@ -8,8 +8,8 @@ import (
 	streams "github.com/socketxtreme/socketxtreme/ring/transport/stream"
 )
 
-// What an application has sent and closed before it closes its poller arrives: the poller's close waits for the peer. A peer that does not answer
-// is reset at last.
+// What an application has sent and closed before it closes its poller arrives: the poller's close waits for the peer. A peer that does not
+// answer is reset at last.
 func TestClosedConnectionsFinishWhenTheirRingIsClosed(t *testing.T) {
 	const clients, bytes = 8, 50_000 // within the peer's window
 	for _, c := range []struct {

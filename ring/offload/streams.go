@@ -145,6 +145,9 @@ func (d *driver) Unclaim(claim int32) {
 	d.freeStreamClaims = append(d.freeStreamClaims, claim)
 }
 
+// IsFinishing implements ring.Finisher.
+func (d *driver) IsFinishing() bool { return d.streams != nil && d.streams.IsFinishing() }
+
 // hasOutput reports whether something is to be sent.
 func (d *driver) hasOutput() bool {
 	return len(d.sends) > 0 || d.ip.Queued() > 0 || d.streams != nil && d.streams.HasOutput()

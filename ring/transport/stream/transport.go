@@ -259,12 +259,15 @@ func (t *Transport) ClaimOf(s *ring.Socket) int32 {
 	return t.holds[at-1].claim
 }
 
-// ResetAll resets all connections, because the ring is closed. Output sends the resets; ReleaseAll is to follow.
+// IsFinishing reports whether a connection whose socket is closed has something that its peer has not acknowledged.
+func (t *Transport) IsFinishing() bool { return t.table.OwesPeers() }
+
+// ResetAll resets all connections, because the ring is closed, but those that are finished. Output sends the resets; ReleaseAll is to follow.
 func (t *Transport) ResetAll() {
 	now := t.clock()
 	for id := range tcp.ID(len(t.records) * chunk) {
 		if t.record(id).flags&isLive != 0 {
-			t.table.Abort(now, id)
+			t.table.AbortUnfinished(now, id)
 		}
 	}
 	t.takeEvents()
