@@ -52,7 +52,7 @@ func (d *driver) attachToStack(e *entry) (err error) {
 	e.groups.Open(d.system.Kernel, e.s)
 	e.boundIf = d.boundInterface(e)
 	if err = errors.Join(d.widen(e), d.stopDropReports(e), d.updateMemberships(e)); err != nil {
-		d.udp.Remove(d.now, e.id)
+		d.udp.Remove(d.turn.now, e.id)
 		e.inStack = false
 		return err
 	}
@@ -193,7 +193,7 @@ func (d *driver) Detach(s *ring.Socket) bool {
 	}
 	if e.inStack {
 		d.transport.Drop(s)
-		d.udp.Remove(d.now, e.id)
+		d.udp.Remove(d.turn.now, e.id)
 		d.claims.ReleaseAll(&e.claims) // the kernel gets what comes later, for the shadow that Close closes
 		if w := d.config.Exchange.watcher; w != nil {
 			e.groups.Withdraw(w, d.keyOf(e))

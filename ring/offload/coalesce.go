@@ -47,12 +47,12 @@ func (d *driver) keepsCoalescing() bool {
 		return false
 	case !g.on: // one frame since the last flush is an exchange of single ones: it must not wait
 		return g.received > 1 && d.startCoalescing()
-	case d.idle == 0: // the last turn had frames
+	case d.turn.idle == 0: // the last turn had frames
 		g.paused = 0
 		g.turns++
-		return g.turns%coalesceCheck != 0 || d.clock()-g.since < coalesceMax
+		return g.turns%coalesceCheck != 0 || d.turn.source()-g.since < coalesceMax
 	}
-	now := d.clock() // no frame came: the pause begins or goes on
+	now := d.turn.source() // no frame came: the pause begins or goes on
 	if g.paused == 0 {
 		g.paused = now
 	}
@@ -78,7 +78,7 @@ func (d *driver) startCoalescing() bool {
 		g.skip = coalesceRecheck
 		return false
 	}
-	g.on, g.turns, g.since, g.paused = true, 0, d.clock(), 0
+	g.on, g.turns, g.since, g.paused = true, 0, d.turn.source(), 0
 	return true
 }
 

@@ -52,11 +52,11 @@ func open(c Config, dc ring.DriverConfig) (*driver, error) {
 	if dc.Pool == nil {
 		return nil, fmt.Errorf("offload: pool is nil: %w", unix.EINVAL)
 	}
-	realClock := c.Clock == nil // asked before complete fills it in
+	isReal := c.Clock == nil // asked before complete fills it in
 	if err := c.complete(); err != nil {
 		return nil, err
 	}
-	d := &driver{config: c, realClock: realClock, pool: dc.Pool, clock: c.Clock, batch: make([]sys.EpollEvent, 64), claims: steering.NewTable(),
+	d := &driver{config: c, turn: turnClock{source: c.Clock, isReal: isReal}, pool: dc.Pool, batch: make([]sys.EpollEvent, 64), claims: steering.NewTable(),
 		system: c.Exchange.config.System, memoryHost: c.Exchange.config.MemoryHost, others: &shadow.OtherSockets{},
 		linkState: map[string]string{}, icmp: icmpErrors{fd: -1}}
 	random := c.Random
@@ -80,7 +80,7 @@ func open(c Config, dc ring.DriverConfig) (*driver, error) {
 		return nil, err
 	}
 	uc.Directory, uc.Number = c.Exchange.directory, d.number
-	d.nics = nic.New(nic.Config{Table: c.Exchange.nics, Ring: d.number, Pool: d.pool, Clock: d.clock, Wake: d.wakeOwner, Events: attachments{d},
+	d.nics = nic.New(nic.Config{Table: c.Exchange.nics, Ring: d.number, Pool: d.pool, Clock: d.turn.source, Wake: d.wakeOwner, Events: attachments{d},
 		Background: d.system.Background})
 	// From here on leave undoes what was made. Close, which closes descriptors as well, does so once they are open.
 	var err error
@@ -88,7 +88,7 @@ func open(c Config, dc ring.DriverConfig) (*driver, error) {
 		d.udp, err = udp.New(d.ip, uc)
 	}
 	if err == nil {
-		d.transport = stack.New(stack.Config{Host: d, Below: d.lowerTransport, IP: d.ip, UDP: d.udp, Pool: d.pool, Now: &d.now})
+		d.transport = stack.New(stack.Config{Host: d, Below: d.lowerTransport, IP: d.ip, UDP: d.udp, Pool: d.pool, Now: &d.turn.now})
 	}
 	if err == nil && c.TCP != nil {
 		err = d.registerTCP()
@@ -96,8 +96,8 @@ func open(c Config, dc ring.DriverConfig) (*driver, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("offload: %w", err), d.leave())
 	}
-	d.now = d.clock()
-	d.readTAI()
+	d.turn.read()
+	d.turn.readTAI()
 	if err := d.openDescriptors(); err != nil {
 		return nil, errors.Join(fmt.Errorf("offload: %w", err), d.leave())
 	}

@@ -15,5 +15,5 @@ func WithoutFastPath(t *testing.T) {
 // TakeSegment gives a driver an IPv4 packet with a segment, as another ring of its exchange does that has received it.
 func TakeSegment(d ring.Driver, packet []byte) {
 	o := d.(*driver)
-	o.takeSegment(o.clock(), 0, packet)
+	o.takeSegment(o.turn.source(), 0, packet)
 }

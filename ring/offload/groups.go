@@ -20,10 +20,10 @@ func (d *driver) updateMemberships(e *entry) error {
 		return err
 	}
 	for _, g := range missing(had, want) {
-		err = errors.Join(err, d.udp.Leave(d.now, e.id, g.Addr, g.IfIndex, g.Source))
+		err = errors.Join(err, d.udp.Leave(d.turn.now, e.id, g.Addr, g.IfIndex, g.Source))
 	}
 	for _, g := range missing(want, had) {
-		err = errors.Join(err, d.udp.Join(d.now, e.id, g.Addr, g.IfIndex, g.Source))
+		err = errors.Join(err, d.udp.Join(d.turn.now, e.id, g.Addr, g.IfIndex, g.Source))
 	}
 	return err
 }
@@ -126,10 +126,10 @@ func (d *driver) MembershipChanged(s *ring.Socket, m ring.Membership) error {
 	}
 	left, joined := missing(had, want), missing(want, had)
 	for _, g := range left {
-		err = errors.Join(err, d.udp.Leave(d.now, e.id, g.Addr, g.IfIndex, g.Source))
+		err = errors.Join(err, d.udp.Leave(d.turn.now, e.id, g.Addr, g.IfIndex, g.Source))
 	}
 	for _, g := range joined {
-		err = errors.Join(err, d.udp.Join(d.now, e.id, g.Addr, g.IfIndex, g.Source))
+		err = errors.Join(err, d.udp.Join(d.turn.now, e.id, g.Addr, g.IfIndex, g.Source))
 	}
 	for _, g := range slices.Concat(left, joined) {
 		d.publishMember(e, g)

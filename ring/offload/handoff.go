@@ -24,7 +24,7 @@ func (d *driver) receiveHandoff(k *ring.Sink, q *handoff.Queue) {
 	if !d.takeHandoff(q, min(k.Room(), ip.MaxBurst)) {
 		return
 	}
-	d.idle = 0
+	d.turn.idle = 0
 	d.deliver(k)
 	if d.streams != nil && d.streams.HasFacts() {
 		d.streams.Report(k)

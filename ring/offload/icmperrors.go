@@ -83,7 +83,7 @@ func (d *driver) readICMPErrors() (more bool) {
 		if err != nil {
 			return err == unix.EINTR
 		}
-		if d.ip.ErrorViaKernel(d.now, d.icmp.buffer[:n], wire.ProtocolTCP) == wire.Accept {
+		if d.ip.ErrorViaKernel(d.turn.now, d.icmp.buffer[:n], wire.ProtocolTCP) == wire.Accept {
 			d.icmp.taken++
 		}
 	}

@@ -36,7 +36,7 @@ func AddInterface(drv ring.Driver, i nic.Interface) error {
 	}
 	d.shadows.LookSoon()
 	d.shadows.HoldLinks() // until what the shadows have of the flows is read: it is older
-	d.turn |= clockMask   // the next turn reads the clock, and looks whether to check the attachments
+	d.turn.readSoon()     // it also looks whether to check the attachments
 	d.notePaths()
 	return nil
 }

@@ -153,7 +153,7 @@ func (d *driver) forgetMoves(s *ring.Socket) {
 // scanMovesSoon has the ring look for connections that are to move, some time after the interfaces or routes have changed.
 func (d *driver) scanMovesSoon() {
 	if d.streams != nil && d.kernelPorts != nil && d.config.TCP.MoveAfter >= 0 {
-		d.moves.scanAt = d.now.Add(min(moveScan, d.moveAfter()))
+		d.moves.scanAt = d.turn.now.Add(min(moveScan, d.moveAfter()))
 	}
 }
 
@@ -172,7 +172,7 @@ func (d *driver) nextMove() clock.Time {
 		next = d.moves.scanAt
 	}
 	for _, s := range d.moves.queue {
-		next = min(next, max(d.moves.orders[s].notBefore, d.now)) // without an order any more: now
+		next = min(next, max(d.moves.orders[s].notBefore, d.turn.now)) // without an order any more: now
 	}
 	return next
 }
@@ -180,7 +180,7 @@ func (d *driver) nextMove() clock.Time {
 // moveConnections is a turn's share of moves.
 func (d *driver) moveConnections(k *ring.Sink) {
 	m := &d.moves
-	if m.scanAt != 0 && d.now >= m.scanAt {
+	if m.scanAt != 0 && d.turn.now >= m.scanAt {
 		d.scanMoves()
 	}
 	left := len(m.queue) // of those that were there before this turn
@@ -191,7 +191,7 @@ func (d *driver) moveConnections(k *ring.Sink) {
 		if !ok {
 			continue
 		}
-		if d.now < o.notBefore {
+		if d.turn.now < o.notBefore {
 			m.queue = append(m.queue, s)
 			continue
 		}
@@ -204,7 +204,7 @@ func (d *driver) moveConnections(k *ring.Sink) {
 			err = d.moveToStack(k, s)
 		}
 		switch {
-		case errors.Is(err, unix.EINPROGRESS), o.postpone(err, d.now):
+		case errors.Is(err, unix.EINPROGRESS), o.postpone(err, d.turn.now):
 			d.addOrder(s, o) // a later turn
 		case err != nil:
 			m.refusals++
@@ -409,11 +409,11 @@ func (d *driver) scanMoves() {
 	}
 	switch {
 	case found && len(m.lostSince) > 0:
-		m.scanAt = d.now.Add(moveRetry)
+		m.scanAt = d.turn.now.Add(moveRetry)
 	case len(m.lostSince) > 0:
-		m.scanAt = d.now.Add(min(moveScan, d.moveAfter()))
+		m.scanAt = d.turn.now.Add(min(moveScan, d.moveAfter()))
 	case len(m.moved) > 0:
-		m.scanAt = d.now.Add(moveRetry)
+		m.scanAt = d.turn.now.Add(moveRetry)
 	default:
 		m.scanAt = 0
 	}
@@ -429,7 +429,7 @@ func (d *driver) lostInterfaces() map[int]clock.Time {
 		} else if since, was := d.moves.lostSince[x.IfIndex]; was {
 			lost[x.IfIndex] = since
 		} else {
-			lost[x.IfIndex] = d.now
+			lost[x.IfIndex] = d.turn.now
 		}
 	}
 	maps.DeleteFunc(lost, func(ifIndex int, _ clock.Time) bool { return carries[ifIndex] })
@@ -455,8 +455,8 @@ func (d *driver) leavesStack(s *ring.Socket) string {
 	case !d.nics.Has(l.Index):
 		return "its route leads over " + l.Name + ", which is no link of the ring"
 	}
-	if since, lost := d.moves.lostSince[l.Index]; lost && d.now.Sub(since) >= d.moveAfter() {
-		return l.Name + " carries no frames of the ring for " + d.now.Sub(since).Round(clock.Second).String()
+	if since, lost := d.moves.lostSince[l.Index]; lost && d.turn.now.Sub(since) >= d.moveAfter() {
+		return l.Name + " carries no frames of the ring for " + d.turn.now.Sub(since).Round(clock.Second).String()
 	}
 	return ""
 }

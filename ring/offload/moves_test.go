@@ -61,12 +61,12 @@ func lostLinksDriver(t *testing.T, lost ...bool) *driver {
 	require.NoError(t, err)
 	d := &driver{config: Config{TCP: &stream.Options{}}, streams: &stream.Transport{}}
 	d.nics = nic.New(nic.Config{Table: nic.NewTable(nic.TableConfig{Host: h, Open: nic.OpenLinks(h, links)}), Ring: 1, Events: ignoredEvents{},
-		Clock: func() clock.Time { return d.now }, Wake: func() {}, Background: systemOf(h).Background})
+		Clock: func() clock.Time { return d.turn.now }, Wake: func() {}, Background: systemOf(h).Background})
 	for i := range lost {
 		require.NoError(t, d.nics.Add(nic.Interface{Name: fmt.Sprint("mem", i), On: "mem", Fill: 1}))
 	}
-	d.now = clock.Time(clock.Second)
-	d.nics.Check(d.now)
+	d.turn.now = clock.Time(clock.Second)
+	d.nics.Check(d.turn.now)
 	d.scanMoves()
 	return d
 }
@@ -80,7 +80,7 @@ func TestAnInterfaceIsLostWhenAllItsLinksAre(t *testing.T) {
 	}
 	d := lostLinksDriver(t, true, true)
 	require.Equal(t, clock.Time(clock.Second), d.moves.lostSince[7])
-	d.now = d.now.Add(clock.Second)
+	d.turn.now = d.turn.now.Add(clock.Second)
 	d.scanMoves()
 	require.Equal(t, clock.Time(clock.Second), d.moves.lostSince[7], "since the first look")
 }

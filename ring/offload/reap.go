@@ -2,30 +2,19 @@ package offload
 
 import (
 	"net/netip"
-	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/internal/clock"
 	"github.com/socketxtreme/socketxtreme/internal/ip"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link"
-	"github.com/socketxtreme/socketxtreme/udp"
 )
-
-// clockMask: the clock is read on every 16th turn (some 40 ns), after a sleep, and when the turns since the last reading took long
-// (clock.Gap).
-const clockMask = 15
-
-// gapMask: the gap is looked at on every 4th turn (8 to 25 ns on virtual machines), and on every turn while they take long.
-const gapMask = 3
 
 // Reap is one turn of the driver: it sends what is queued, reports sends that are done, then delivers what the shadows have, because that is
 // older, and then the links' frames. Its work is bounded by the sink's room and one burst of each link.
 func (d *driver) Reap(k *ring.Sink) error {
-	d.turn++
-	d.inTurn = true
+	d.turn.number++
+	d.turn.isRunning = true
 	if d.streams != nil {
 		d.streams.ForgetAnswers()
 	}
@@ -33,7 +22,10 @@ func (d *driver) Reap(k *ring.Sink) error {
 	if len(d.udp.Deliveries()) > 0 { // Pull took them between two turns: they are older than all else
 		d.deliver(k)
 	}
-	if d.long = d.realClock && (d.long || d.turn&gapMask == 0) && d.gap.Long(); d.long || d.turn&clockMask == 0 {
+	if d.turn.needsGap() {
+		d.turn.isLong = d.turn.gap.Long()
+	}
+	if d.turn.isLong || d.turn.hasClockTurn() {
 		d.advance()
 	}
 	if len(d.results) > 0 { // found before a sleep: older than what complete finds
@@ -58,7 +50,7 @@ func (d *driver) Reap(k *ring.Sink) error {
 	if d.streams != nil && d.streams.HasFacts() { // of timers, of Pull, and those for which the last turn had no room
 		d.streams.Report(k)
 	}
-	read := d.shadows.IsDue(d.turn, d.idle, d.long, d.now) && !d.shadowsTookAll
+	read := d.shadows.IsDue(d.turn.number, d.turn.idle, d.turn.isLong, d.turn.now) && !d.shadowsTookAll
 	if read {
 		if e := d.readShadows(k); err == nil {
 			err = e
@@ -94,16 +86,16 @@ func (d *driver) Reap(k *ring.Sink) error {
 			err = e
 		}
 	}
-	d.inTurn = false
+	d.turn.isRunning = false
 	return err
 }
 
 // receive takes one burst of each link; the one that comes first changes from turn to turn.
 func (d *driver) receive(k *ring.Sink) {
-	d.idle++
+	d.turn.idle++
 	for i := range d.links {
 		if len(d.links) > 1 {
-			i = int((uint64(i) + d.turn) % uint64(len(d.links)))
+			i = int((uint64(i) + d.turn.number) % uint64(len(d.links)))
 		}
 		room := min(k.Room(), ip.MaxBurst)
 		if room == 0 {
@@ -113,7 +105,7 @@ func (d *driver) receive(k *ring.Sink) {
 		if n == 0 {
 			continue
 		}
-		d.idle = 0
+		d.turn.idle = 0
 		d.coalescing.received += n
 		if d.linksArmed {
 			d.countFrames(n)
@@ -121,7 +113,7 @@ func (d *driver) receive(k *ring.Sink) {
 		recording := d.record(i, n, room)
 		fast := d.receiveFast(k, i, d.frames[:n])
 		if fast < n {
-			d.ip.Input(d.now, i, d.frames[fast:n])
+			d.ip.Input(d.turn.now, i, d.frames[fast:n])
 		}
 		if recording {
 			d.recordDrops(i, fast, n)
@@ -171,7 +163,7 @@ func (d *driver) deliver(k *ring.Sink) {
 			if x.Clock == link.ClockHardware {
 				m.RawHardware = x.Nanos // the core converts it; where it cannot, the stamp of this poll stays
 			}
-			if m.Time = d.stampOf(x); m.Time.IsZero() {
+			if m.Time = d.turn.stampOf(x); m.Time.IsZero() {
 				if polled == 0 {
 					polled = d.config.Wall()
 				}
@@ -199,58 +191,33 @@ func (d *driver) dropUndelivered() {
 	d.udp.ClearDeliveries()
 }
 
-// readTAI finds out how far the kernel's CLOCK_TAI is ahead of its Unix clock: 37 s where a time service has told it so, else 0.
-func (d *driver) readTAI() {
-	var tai, unixTime unix.Timespec
-	if unix.ClockGettime(unix.CLOCK_TAI, &tai) == nil && unix.ClockGettime(unix.CLOCK_REALTIME, &unixTime) == nil {
-		d.tai = int64(time.Duration(tai.Nano() - unixTime.Nano()).Round(time.Second))
-	}
-}
-
-// stampOf is the time that the link's XDP program took, converted from TAI; zero if it took none.
-func (d *driver) stampOf(x *udp.Delivery) ring.Stamp {
-	switch {
-	case x.Nanos == 0:
-		return ring.Stamp{}
-	case x.Clock == link.ClockKernel:
-		return ring.Stamp{Nanos: x.Nanos - d.tai, Source: ring.StampLink}
-	}
-	return ring.Stamp{}
-}
-
 // advance reads the clock and does what is due by time: the stack's timers, what the watcher has found, and twice a second the check of the
 // links.
 func (d *driver) advance() {
-	d.now = d.clock()
-	if d.realClock {
-		d.gap.Begin()
-	}
-	if at := d.ip.Deadline(); at != clock.Never && d.now >= at {
-		d.ip.Advance(d.now)
+	d.turn.read()
+	d.turn.startGap()
+	if at := d.ip.Deadline(); at != clock.Never && d.turn.now >= at {
+		d.ip.Advance(d.turn.now)
 	}
 	if d.streams != nil {
-		d.streams.Expire(d.now)
+		d.streams.Expire(d.turn.now)
 	}
 	if w := d.config.Exchange.watcher; w != nil && w.Version() != d.othersVersion {
 		d.reviewOtherSockets()
 	}
-	if d.now-d.checkedAt >= checkEvery || d.nics.NeedsCheck(d.now, d.ip.Generation()) {
-		d.checkedAt = d.now
-		d.readTAI()
+	if d.turn.needsCheck() || d.nics.NeedsCheck(d.turn.now, d.ip.Generation()) {
+		d.turn.checkedAt = d.turn.now
+		d.turn.readTAI()
 		d.check()
 		d.endEmptyCoalescing() // it may have been lost with its link
 	}
 }
 
-// checkEvery is how often the links are asked whether they live; with the time that they themselves take to find out a loss is known within a
-// second.
-const checkEvery = clock.Time(500 * time.Millisecond)
-
 // check notices links that were lost or came back. While a link is lost its sockets receive through their shadows: the steering program is
 // gone with it, so the kernel gets every packet.
 func (d *driver) check() {
 	d.collectTies()
-	d.nics.Check(d.now)
+	d.nics.Check(d.turn.now)
 }
 
 // reportChanges reports what the stack found out about sockets and sends.

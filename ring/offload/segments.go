@@ -50,7 +50,7 @@ func (d *driver) openTCP(o stream.Options) (err error) {
 		below = d.kernelPorts
 	}
 	d.flowRecord = d.openFlowRecord()
-	d.streams, err = stream.New(stream.Config{Options: o, Host: d, Below: below, IP: d.ip, Clock: d.clock,
+	d.streams, err = stream.New(stream.Config{Options: o, Host: d, Below: below, IP: d.ip, Clock: d.turn.source,
 		QueueLimit: stack.QueueLimit, Record: d.flowRecord, Transit: d.config.Exchange.transit})
 	if err != nil {
 		return errors.Join(err, d.closeFlowRecord())

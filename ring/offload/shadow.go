@@ -30,7 +30,7 @@ func (d *driver) readShadows(k *ring.Sink) error {
 		return nil
 	}
 	d.stats.ShadowReads++
-	ready, burst := d.shadows.Look(room, d.idle, d.now)
+	ready, burst := d.shadows.Look(room, d.turn.idle, d.turn.now)
 	if ready == nil {
 		return nil
 	}

@@ -85,10 +85,10 @@ func (d *driver) Arm(deadline, now clock.Time) (pending bool, err error) {
 	if pending, err = d.flushBeforeSleep(); pending || err != nil {
 		return pending, err
 	}
-	d.now = d.clock()
+	d.turn.read()
 	next := d.nextWake()
 	if deadline != clock.Never { // now is the core's clock, which may be another: what counts is how long it is
-		next = min(next, d.now.Add(deadline.Sub(now)))
+		next = min(next, d.turn.now.Add(deadline.Sub(now)))
 	}
 	if d.config.Sleep != nil {
 		d.config.Sleep(next)
@@ -96,7 +96,7 @@ func (d *driver) Arm(deadline, now clock.Time) (pending bool, err error) {
 	}
 	if next == clock.Never {
 		d.stopTimer()
-	} else if e := d.timer.Start(max(next.Sub(d.now), 1)); e != 0 { // 0 would stop the timer
+	} else if e := d.timer.Start(max(next.Sub(d.turn.now), 1)); e != 0 { // 0 would stop the timer
 		return false, fmt.Errorf("offload: set deadline: %w", e)
 	} else {
 		d.timed = true
@@ -122,9 +122,9 @@ func (d *driver) Wait(limit time.Duration) error {
 	if pending || err != nil {
 		return err
 	}
-	d.now = d.clock()
+	d.turn.read()
 	if next := d.nextWake(); next != clock.Never {
-		if left := max(next.Sub(d.now), 0); limit < 0 || left < limit {
+		if left := max(next.Sub(d.turn.now), 0); limit < 0 || left < limit {
 			limit = left
 		}
 	}
@@ -194,22 +194,22 @@ func (d *driver) nextWake() clock.Time {
 		next = min(next, d.streams.Deadline(), d.nextMove())
 	}
 	if d.awaitsBuffers {
-		next = min(next, d.now.Add(pendingSleepMax))
+		next = min(next, d.turn.now.Add(pendingSleepMax))
 	}
 	for i := range d.links {
 		switch {
 		case !d.links[i].Link.Pending() && len(d.ip.Output(i)) == 0:
 		case d.flushFailed[i]: // the host reports when the interface is up; without a host it is tried now and then
-			next = min(next, d.now+downSleepMax)
+			next = min(next, d.turn.now+downSleepMax)
 		default:
-			return min(next, d.now.Add(pendingSleepMax))
+			return min(next, d.turn.now.Add(pendingSleepMax))
 		}
 	}
 	// Somebody waits for the end of a send: the link that has the frame is asked now and then.
 	if len(d.flights) > len(d.free) || d.streams != nil && d.streams.AwaitsLinks() {
 		for i := range d.links {
 			if d.links[i].Link.Unsent() > 0 {
-				return min(next, d.now.Add(pendingSleepMax))
+				return min(next, d.turn.now.Add(pendingSleepMax))
 			}
 		}
 	}
@@ -223,7 +223,7 @@ func (d *driver) prepareSleep() (pending bool, err error) {
 		return false, err
 	}
 	if d.viaKernel.Driver != nil {
-		if pending, err = d.viaKernel.Arm(clock.Never, d.now); err != nil {
+		if pending, err = d.viaKernel.Arm(clock.Never, d.turn.now); err != nil {
 			return false, err
 		}
 	}
@@ -286,8 +286,8 @@ func (d *driver) cancelSleep() {
 		d.eventfd.Drain()
 	}
 	d.stopTimer()
-	d.turn |= clockMask // the next turn reads the clock
-	d.idle = 0          // turns before the sleep say nothing of those that follow
+	d.turn.readSoon()
+	d.turn.idle = 0 // turns before the sleep say nothing of those that follow
 	d.framesAwake = 0
 	d.shadows.LookSoon()
 }

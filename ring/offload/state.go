@@ -6,7 +6,6 @@ import (
 	"syscall"
 
 	"github.com/socketxtreme/socketxtreme/buffers"
-	"github.com/socketxtreme/socketxtreme/internal/clock"
 	"github.com/socketxtreme/socketxtreme/internal/host"
 	"github.com/socketxtreme/socketxtreme/internal/ip"
 	"github.com/socketxtreme/socketxtreme/internal/sys"
@@ -25,6 +24,7 @@ import (
 
 // driver is the ring.Driver of this package.
 type driver struct {
+	turn             turnClock
 	config           Config
 	memoryHost       *MemoryHost // takes the kernel's place; nil beside a kernel
 	pool             *buffers.DriverPool
@@ -36,13 +36,8 @@ type driver struct {
 	viaKernel        kernelStreams     // TCP sockets that the kernel carries
 	icmp             icmpErrors        // ICMP errors for the stack's TCP
 	flowRecord       *flowrecord.Record
-	unrecorded       ring.Reason  // why there is none, where there should be one
-	links            []placedLink // the flat list of package nic
-	clock            clock.Source
-	now              clock.Time // as read last; some turns old at most
-	turn             uint64
-	idle             int            // turns in a row without a frame
-	inTurn           bool           // Reap is running
+	unrecorded       ring.Reason    // why there is none, where there should be one
+	links            []placedLink   // the flat list of package nic
 	streamClaims     []*streamClaim // of TCP, by number - 1
 	freeStreamClaims []int32
 	moves            moves   // connections that move into the kernel and back
@@ -92,9 +87,6 @@ type driver struct {
 	timer       sys.TimerFD
 	timed       bool
 	usesPpoll   bool
-	gap         clock.Gap // since the clock was read in Reap
-	realClock   bool      // Config.Clock was not given: gap counts. A virtual clock stands still meanwhile
-	long        bool      // the turns since the clock was read took so long that this one reads it
 	coalescing  coalescing
 	sleeping    atomic.Bool
 	awaited     atomic.Pointer[[]host.Target] // neighbours that datagrams of a ring that sleeps wait for; nil for none
@@ -108,8 +100,6 @@ type driver struct {
 	earlyError  error          // of FlushEarlier: the next flush returns it
 	former      []formerCounts // by place: counts of links that were there before
 	notifyPaths bool           // paths have changed: sockets are to receive PATH at the end of the turn
-	tai         int64          // nanoseconds that CLOCK_TAI is ahead of the Unix clock
-	checkedAt   clock.Time     // when the links were last checked
 	stats       stats
 }
 

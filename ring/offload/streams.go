@@ -165,7 +165,7 @@ func (d *driver) streamFrame(token uint64) bool {
 // Pull has the stack take what has come, for a call of the application whose answer depends on it. Not within a turn: the turn takes it. What
 // is UDP's of it is delivered in the next one.
 func (d *driver) Pull() {
-	if d.inTurn {
+	if d.turn.isRunning {
 		return
 	}
 	d.ip.Refresh()
@@ -175,7 +175,7 @@ func (d *driver) Pull() {
 			continue
 		}
 		recording := d.record(i, n, len(d.frames))
-		d.ip.Input(d.now, i, d.frames[:n])
+		d.ip.Input(d.turn.now, i, d.frames[:n])
 		if recording {
 			d.recordDrops(i, 0, n)
 		}
@@ -200,7 +200,7 @@ func (d *driver) takeHandoff(q *handoff.Queue, max int) bool {
 	for i := range n {
 		x, payload := q.At(i)
 		if x.To == handoff.ToTCP {
-			d.takeSegment(d.now, int(x.Flow.Interface), payload)
+			d.takeSegment(d.turn.now, int(x.Flow.Interface), payload)
 		} else {
 			d.udp.TakeHandoff(&x, payload)
 		}
@@ -212,7 +212,7 @@ func (d *driver) takeHandoff(q *handoff.Queue, max int) bool {
 
 // PullIfIdle is Pull if the ring was not polled for a while: a Poll takes the frames as well.
 func (d *driver) PullIfIdle() {
-	if d.inTurn || d.realClock && !d.gap.Long() {
+	if d.turn.isRunning || d.turn.isFresh() {
 		return
 	}
 	d.Pull()

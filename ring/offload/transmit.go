@@ -125,7 +125,7 @@ func (d *driver) transmit(e *entry, t ring.Transmission) bool {
 	if !t.Copied { // of a copy that Send made no end is reported: no token
 		token = d.addFlight(e.s, t, p)
 	}
-	verdict, errno := d.udp.SendSlow(d.now, e.id, t.Route, a, to.Port(), p, token)
+	verdict, errno := d.udp.SendSlow(d.turn.now, e.id, t.Route, a, to.Port(), p, token)
 	if verdict == udp.Queued {
 		if t.Copied && p != t.Packet {
 			d.freeTransmission(t) // its copy is sent
@@ -319,7 +319,7 @@ func (d *driver) flushLink(i int) error {
 		return nil
 	}
 	d.nics.CheckSoon()
-	d.turn |= clockMask     // the next turn reads the clock
+	d.turn.readSoon()
 	d.flushFailed[i] = true // counted once: an interface that is down stays so for many turns
 	d.stats.FlushFailures++
 	if d.mirror != nil && isLoss(e) {
@@ -368,7 +368,7 @@ func (d *driver) complete(k *ring.Sink) (err error) {
 			}
 		}
 		// What Send put there in this turn was flushed just now: asking again is a comparison. An interface that is down is asked now and then.
-		if l.Unsent() > 0 && !d.heldBack[i] && (!d.flushFailed[i] || d.turn&clockMask == 0) {
+		if l.Unsent() > 0 && !d.heldBack[i] && (!d.flushFailed[i] || d.turn.hasClockTurn()) {
 			if e := d.flushLink(i); e != nil {
 				err = e
 			}
