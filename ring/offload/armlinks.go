@@ -1,6 +1,7 @@
 package offload
 
 import (
+	"errors"
 	"fmt"
 
 	"golang.org/x/sys/unix"
@@ -16,38 +17,36 @@ import (
 const disarmAfter = 64
 
 // armLinks puts the links' descriptors into the list before a sleep, if they are not there. On an error none is in it.
-func (d *driver) armLinks() error {
-	if d.linksArmed {
+func (s *sleeper) armLinks(links []placedLink) error {
+	if s.linksArmed {
 		return nil
 	}
-	for i := range d.links {
-		fd := d.links[i].Link.FD()
+	for i := range links {
+		fd := links[i].Link.FD()
 		if fd < 0 {
 			continue // a link that is lost
 		}
 		// EEXIST: it is in the list already, as it should be.
-		if e := d.list.Control(unix.EPOLL_CTL_ADD, fd, unix.EPOLLIN, linkKey+uint32(i), 0); e != 0 && e != unix.EEXIST {
-			d.disarmLinks()
-			return fmt.Errorf("offload: epoll_ctl: %w", e)
+		if err := s.add(fd, linkKey+uint32(i)); err != nil && !errors.Is(err, unix.EEXIST) {
+			s.disarmLinks(links)
+			return fmt.Errorf("offload: %w", err)
 		}
 	}
-	d.linksArmed = true
+	s.linksArmed = true
 	return nil
 }
 
 // disarmLinks takes the links' descriptors out of the list.
-func (d *driver) disarmLinks() {
-	d.linksArmed = false
-	for i := range d.links {
-		if fd := d.links[i].Link.FD(); fd >= 0 {
-			_ = d.list.Control(unix.EPOLL_CTL_DEL, fd, 0, 0, 0) // refused for one that is not there
-		}
+func (s *sleeper) disarmLinks(links []placedLink) {
+	s.linksArmed = false
+	for i := range links {
+		s.removeLink(links[i].Link)
 	}
 }
 
-// countFrames counts frames that came or left without a sleep. In virtual time nobody waits on descriptors.
-func (d *driver) countFrames(n int) {
-	if d.framesAwake += n; d.framesAwake >= disarmAfter && d.config.Sleep == nil {
-		d.disarmLinks()
+// countFrames counts n frames that came or left without a sleep. In virtual time nobody waits on descriptors.
+func (s *sleeper) countFrames(n int, links []placedLink) {
+	if s.framesAwake += n; s.framesAwake >= disarmAfter && !s.isVirtual {
+		s.disarmLinks(links)
 	}
 }

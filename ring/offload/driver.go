@@ -9,7 +9,6 @@ import (
 
 	"github.com/socketxtreme/socketxtreme/internal/host"
 	"github.com/socketxtreme/socketxtreme/internal/ip"
-	"github.com/socketxtreme/socketxtreme/internal/sys"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
 	"github.com/socketxtreme/socketxtreme/ring/offload/shadow"
@@ -56,7 +55,7 @@ func open(c Config, dc ring.DriverConfig) (*driver, error) {
 	if err := c.complete(); err != nil {
 		return nil, err
 	}
-	d := &driver{config: c, turn: turnClock{source: c.Clock, isReal: isReal}, pool: dc.Pool, batch: make([]sys.EpollEvent, 64), claims: steering.NewTable(),
+	d := &driver{config: c, turn: turnClock{source: c.Clock, isReal: isReal}, pool: dc.Pool, sleep: sleeper{isVirtual: c.Sleep != nil, woken: c.Woken}, claims: steering.NewTable(),
 		system: c.Exchange.config.System, memoryHost: c.Exchange.config.MemoryHost, others: &shadow.OtherSockets{},
 		linkState: map[string]string{}, icmp: icmpErrors{fd: -1}}
 	random := c.Random
@@ -80,7 +79,7 @@ func open(c Config, dc ring.DriverConfig) (*driver, error) {
 		return nil, err
 	}
 	uc.Directory, uc.Number = c.Exchange.directory, d.number
-	d.nics = nic.New(nic.Config{Table: c.Exchange.nics, Ring: d.number, Pool: d.pool, Clock: d.turn.source, Wake: d.wakeOwner, Events: attachments{d},
+	d.nics = nic.New(nic.Config{Table: c.Exchange.nics, Ring: d.number, Pool: d.pool, Clock: d.turn.source, Wake: d.sleep.wakeOwner, Events: attachments{d},
 		Background: d.system.Background})
 	// From here on leave undoes what was made. Close, which closes descriptors as well, does so once they are open.
 	var err error
@@ -108,8 +107,8 @@ func open(c Config, dc ring.DriverConfig) (*driver, error) {
 	}
 	if d.mirror != nil { // last: the mirror's goroutine calls Wake, and Close ends it
 		d.unwatch = d.host().Watch(func(news host.Change) {
-			if d.sleeping.Load() && (news.Tables || d.awaits(news.Neighbours)) {
-				d.Wake()
+			if d.sleep.announced.Load() && (news.Tables || d.sleep.awaits(news.Neighbours)) {
+				d.sleep.wake()
 			}
 		})
 	}
@@ -176,13 +175,13 @@ func (d *driver) Close() error {
 	if d.unwatch != nil {
 		d.unwatch()
 	}
-	d.sleeping.Store(false) // jobs that end do not wake it
-	d.wake.Lock()
-	defer d.wake.Unlock()
-	if d.closed {
+	d.sleep.announced.Store(false) // jobs that end do not wake it
+	d.sleep.mu.Lock()
+	defer d.sleep.mu.Unlock()
+	if d.sleep.isClosed {
 		return fmt.Errorf("offload: close driver: %w", ring.ErrClosed)
 	}
-	d.closed = true
+	d.sleep.isClosed = true
 	d.dropUndelivered()
 	d.udp.Close()
 	if d.streams != nil {
@@ -209,7 +208,7 @@ func (d *driver) Close() error {
 	if d.mirror != nil {
 		d.mirror.release()
 	}
-	return errors.Join(err, d.closeDescriptors())
+	return errors.Join(err, d.sleep.close())
 }
 
 // leave closes the links, waits for jobs, and takes the driver out of its exchange.

@@ -136,7 +136,7 @@ func (x *Exchange) enter(d *driver) (err error) {
 	if err != nil {
 		return fmt.Errorf("offload: exchange: %w", err)
 	}
-	if d.handoff, err = x.hub.Join(d.number, d.pool, d.wakeOwner); err != nil {
+	if d.handoff, err = x.hub.Join(d.number, d.pool, d.sleep.wakeOwner); err != nil {
 		if h == nil {
 			x.directory.RemoveStack(d.number)
 		} else {

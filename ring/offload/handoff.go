@@ -30,13 +30,3 @@ func (d *driver) receiveHandoff(k *ring.Sink, q *handoff.Queue) {
 		d.streams.Report(k)
 	}
 }
-
-// WakeOwner is wakeOwner for the transport of TCP.
-func (d *driver) WakeOwner() { d.wakeOwner() }
-
-// wakeOwner wakes the driver if it sleeps: another ring or a job has something for it. Any goroutine.
-func (d *driver) wakeOwner() {
-	if d.sleeping.Load() && d.sleeping.CompareAndSwap(true, false) { // the swap: one of several wakers makes the system call
-		d.Wake()
-	}
-}

@@ -28,7 +28,7 @@ func AddInterface(drv ring.Driver, i nic.Interface) error {
 	switch {
 	case !ok:
 		return fmt.Errorf("offload: add interface: a driver of kind %q: %w", drv.Kind(), unix.EINVAL)
-	case d.closed:
+	case d.sleep.isClosed:
 		return fmt.Errorf("offload: add interface: %w", ring.ErrClosed)
 	}
 	if err := d.nics.Add(i); err != nil {
@@ -44,7 +44,7 @@ func AddInterface(drv ring.Driver, i nic.Interface) error {
 // AwaitInterface waits until an interface that AddInterface opens later, with the name On, is open or could not be opened. For the driver's
 // owner, not in Poll.
 func AwaitInterface(drv ring.Driver, on string) {
-	if d, ok := drv.(*driver); ok && !d.closed {
+	if d, ok := drv.(*driver); ok && !d.sleep.isClosed {
 		d.nics.AwaitOpening(on)
 	}
 }
@@ -91,13 +91,11 @@ func (d attachments) LinkAdded(place int, l *nic.Link) error {
 	x.tap.Close()
 	x.tap = d.config.Record.Tap(l.Link, d.pool)
 	d.flushFailed[place], d.heldBack[place] = false, false
-	d.ip.Renew(place, in)                           // also marks a place up that LinkRemoved has marked down
-	if fd := l.Link.FD(); fd >= 0 && d.linksArmed { // a VLAN's link on another's device has none; without linksArmed see armLinks
-		if e := d.list.Control(unix.EPOLL_CTL_ADD, fd, unix.EPOLLIN, linkKey+uint32(place), 0); e != 0 {
-			x.Link = absentFor(l.Link)
-			d.ip.SetDown(place, true)
-			return fmt.Errorf("offload: epoll_ctl: %w", e)
-		}
+	d.ip.Renew(place, in) // also marks a place up that LinkRemoved has marked down
+	if err := d.sleep.addLink(place, l.Link); err != nil {
+		x.Link = absentFor(l.Link)
+		d.ip.SetDown(place, true)
+		return fmt.Errorf("offload: %w", err)
 	}
 	d.shadows.HoldLinks() // until what the shadows have of the flows is read: it is older
 	return nil
@@ -106,9 +104,7 @@ func (d attachments) LinkAdded(place int, l *nic.Link) error {
 // LinkRemoved puts an absent link at the place.
 func (d attachments) LinkRemoved(place int, l link.Link) {
 	d.ip.SetDown(place, true)
-	if fd := l.FD(); fd >= 0 {
-		_ = d.list.Control(unix.EPOLL_CTL_DEL, fd, 0, 0, 0) // refused for one that is gone already
-	}
+	d.sleep.removeLink(l)
 	d.links[place].Link = absentFor(l)
 }
 

@@ -107,8 +107,8 @@ func (d *driver) receive(k *ring.Sink) {
 		}
 		d.turn.idle = 0
 		d.coalescing.received += n
-		if d.linksArmed {
-			d.countFrames(n)
+		if d.sleep.linksArmed {
+			d.sleep.countFrames(n, d.links)
 		}
 		recording := d.record(i, n, room)
 		fast := d.receiveFast(k, i, d.frames[:n])

@@ -2,83 +2,34 @@ package offload
 
 import (
 	"errors"
-	"fmt"
-	"slices"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/socketxtreme/socketxtreme/internal/clock"
-	"github.com/socketxtreme/socketxtreme/internal/host"
-	"github.com/socketxtreme/socketxtreme/internal/sys"
-)
-
-// Keys of the list's entries. Nothing reads them: whatever has woken the ring, the next turn looks at everything.
-const (
-	eventfdKey = iota
-	timerKey
-	shadowKey
-	linkKey
 )
 
 // openDescriptors makes the descriptors that FD, Arm and Wait use; on an error none is left open.
-func (d *driver) openDescriptors() (err error) {
-	if d.list, err = sys.NewEpoll(); err != nil {
+func (d *driver) openDescriptors() error {
+	err := d.sleep.open()
+	if err != nil {
 		return err
 	}
-	if d.eventfd, err = sys.NewEventFD(); err != nil {
-		_ = d.list.Close()
-		return err
-	}
-	if d.timer, err = sys.NewTimerFD(); err != nil {
-		_ = d.eventfd.Close()
-		_ = d.list.Close()
-		return err
-	}
-	fds := []struct {
-		fd  int
-		key uint32
-	}{{d.eventfd.FD(), eventfdKey}, {d.timer.FD(), timerKey}}
 	if d.memoryHost == nil {
-		if err := d.openShadows(); err != nil {
-			_ = d.closeDescriptors()
-			return err
-		}
-		fds = append(fds, struct {
-			fd  int
-			key uint32
-		}{d.shadows.FD(), shadowKey})
-	}
-	for _, x := range fds {
-		if e := d.list.Control(unix.EPOLL_CTL_ADD, x.fd, unix.EPOLLIN, x.key, 0); e != 0 {
-			d.shadows.Close()
-			_ = d.closeDescriptors()
-			return fmt.Errorf("epoll_ctl: %w", e)
+		if err = d.openShadows(); err == nil {
+			err = d.sleep.add(d.shadows.FD(), shadowKey)
 		}
 	}
-	if err := d.armLinks(); err != nil { // now, so that a list that is too long is refused here
+	if err == nil {
+		err = d.sleep.armLinks(d.links) // now, so that a list that is too long is refused here
+	}
+	if err != nil {
 		d.shadows.Close()
-		_ = d.closeDescriptors()
-		return err
-	}
-	// ENOSYS before Linux 5.11; EPERM from seccomp filters older than the call. Either way there is the older one.
-	_, e := d.list.Wait(d.batch, 0)
-	d.usesPpoll = e == unix.ENOSYS || e == unix.EPERM
-	return nil
-}
-
-// closeDescriptors closes what openDescriptors has made, the shadows' list apart.
-func (d *driver) closeDescriptors() (err error) {
-	for _, e := range []error{d.timer.Close(), d.eventfd.Close(), d.list.Close()} {
-		if err == nil {
-			err = e
-		}
+		_ = d.sleep.close()
 	}
 	return err
 }
 
 // FD is the list's descriptor. Any goroutine.
-func (d *driver) FD() int { return d.list.FD() }
+func (d *driver) FD() int { return d.sleep.list.FD() }
 
 // Arm makes FD readable on frames, on packets of the kernel's side, on Wake, and at the earlier of the deadline and the stack's own.
 func (d *driver) Arm(deadline, now clock.Time) (pending bool, err error) {
@@ -95,11 +46,9 @@ func (d *driver) Arm(deadline, now clock.Time) (pending bool, err error) {
 		return d.prepareSleep()
 	}
 	if next == clock.Never {
-		d.stopTimer()
-	} else if e := d.timer.Start(max(next.Sub(d.turn.now), 1)); e != 0 { // 0 would stop the timer
-		return false, fmt.Errorf("offload: set deadline: %w", e)
-	} else {
-		d.timed = true
+		d.sleep.stopTimer()
+	} else if err := d.sleep.startTimer(next.Sub(d.turn.now)); err != nil {
+		return false, err
 	}
 	return d.prepareSleep()
 }
@@ -128,19 +77,12 @@ func (d *driver) Wait(limit time.Duration) error {
 			limit = left
 		}
 	}
-	d.stopTimer()
+	d.sleep.stopTimer()
 	defer d.cancelSleep()
 	if pending, err = d.prepareSleep(); pending || err != nil {
 		return err
 	}
-	wait := sys.Epoll.Wait
-	if d.usesPpoll {
-		wait = sys.Epoll.WaitPpoll
-	}
-	if _, e := wait(d.list, d.batch, limit); e != 0 && e != unix.EINTR {
-		return fmt.Errorf("offload: wait: %w", e)
-	}
-	return nil
+	return d.sleep.wait(limit)
 }
 
 // flushBeforeSleep sends what is queued and reports whether there is something to do before a sleep.
@@ -216,10 +158,10 @@ func (d *driver) nextWake() clock.Time {
 	return next
 }
 
-// prepareSleep announces the sleep (sleeping), makes the links signal the next frame, and reports whether something is there already. The
-// announcement comes before the checks: a goroutine that adds work later sees it and wakes the ring.
+// prepareSleep announces the sleep, makes the links signal the next frame, and reports whether something is there already. The announcement
+// (sleeper.announced) comes before the checks: a goroutine that adds work later sees it and wakes the ring.
 func (d *driver) prepareSleep() (pending bool, err error) {
-	if err = errors.Join(d.armLinks(), d.shadows.SyncPending()); err != nil {
+	if err = errors.Join(d.sleep.armLinks(d.links), d.shadows.SyncPending()); err != nil {
 		return false, err
 	}
 	if d.viaKernel.Driver != nil {
@@ -228,9 +170,9 @@ func (d *driver) prepareSleep() (pending bool, err error) {
 		}
 	}
 	if d.mirror != nil {
-		d.awaitNeighbours()
+		d.sleep.awaitNeighbours(d.ip.AwaitedNeighbours(nil))
 	}
-	d.sleeping.Store(true)
+	d.sleep.announced.Store(true)
 	for i := range d.links {
 		if d.links[i].Link.Arm() {
 			pending = true
@@ -249,21 +191,6 @@ func (d *driver) prepareSleep() (pending bool, err error) {
 	return pending, nil
 }
 
-// awaitNeighbours publishes which neighbours datagrams wait for: the mirror's goroutine wakes the sleeping ring for those alone.
-func (d *driver) awaitNeighbours() {
-	var list *[]host.Target
-	if t := d.ip.AwaitedNeighbours(nil); t != nil {
-		list = &t
-	}
-	d.awaited.Store(list)
-}
-
-// awaits reports whether datagrams wait for one of the neighbours. Any goroutine.
-func (d *driver) awaits(changed []host.Target) bool {
-	list := d.awaited.Load()
-	return list != nil && slices.ContainsFunc(changed, func(t host.Target) bool { return slices.Contains(*list, t) })
-}
-
 // hasUnseenTables reports whether the mirror has newer tables than the stack has seen, or a neighbour that datagrams wait for. The mirror
 // publishes a snapshot before it looks which rings sleep, and this ring has announced its sleep before it looks here: one of the two notices
 // the other.
@@ -273,41 +200,22 @@ func (d *driver) hasUnseenTables() bool {
 		return true
 	}
 	changed, ok := now.ChangedNeighbours(seen.NeighbourChanges())
-	return d.awaited.Load() != nil && (!ok || d.awaits(changed))
+	return d.sleep.awaitsNeighbours() && (!ok || d.sleep.awaits(changed))
 }
 
 // cancelSleep ends what prepareSleep began: the next turn reads the clock and the shadows.
 func (d *driver) cancelSleep() {
-	d.sleeping.Store(false)
+	d.sleep.cancel()
 	for i := range d.links {
 		d.links[i].Link.Disarm()
 	}
-	if d.config.Sleep == nil { // else nobody waits on descriptors
-		d.eventfd.Drain()
-	}
-	d.stopTimer()
 	d.turn.readSoon()
 	d.turn.idle = 0 // turns before the sleep say nothing of those that follow
-	d.framesAwake = 0
 	d.shadows.LookSoon()
 }
 
 // Wake ends a Wait or makes FD readable. Any goroutine.
-func (d *driver) Wake() {
-	d.wake.Lock()
-	if !d.closed {
-		d.eventfd.Signal()
-	}
-	d.wake.Unlock()
-	if d.config.Woken != nil {
-		d.config.Woken()
-	}
-}
+func (d *driver) Wake() { d.sleep.wake() }
 
-// stopTimer stops the timer descriptor, if Arm started it.
-func (d *driver) stopTimer() {
-	if d.timed {
-		d.timed = false
-		_ = d.timer.Stop() // cannot fail: the descriptor is ours and the time is zero
-	}
-}
+// WakeOwner wakes the driver if it sleeps: the transport of TCP has something for it. Any goroutine.
+func (d *driver) WakeOwner() { d.sleep.wakeOwner() }

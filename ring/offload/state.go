@@ -1,14 +1,10 @@
 package offload
 
 import (
-	"sync"
-	"sync/atomic"
 	"syscall"
 
 	"github.com/socketxtreme/socketxtreme/buffers"
-	"github.com/socketxtreme/socketxtreme/internal/host"
 	"github.com/socketxtreme/socketxtreme/internal/ip"
-	"github.com/socketxtreme/socketxtreme/internal/sys"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link"
 	"github.com/socketxtreme/socketxtreme/ring/link/record"
@@ -25,6 +21,7 @@ import (
 // driver is the ring.Driver of this package.
 type driver struct {
 	turn             turnClock
+	sleep            sleeper
 	config           Config
 	memoryHost       *MemoryHost // takes the kernel's place; nil beside a kernel
 	pool             *buffers.DriverPool
@@ -82,19 +79,7 @@ type driver struct {
 	handoff       *handoff.Port
 	ties          []*nic.Job // that make again what sockets had of interfaces that were made again, in this order
 
-	list        sys.Epoll // what FD waits on
-	batch       []sys.EpollEvent
-	timer       sys.TimerFD
-	timed       bool
-	usesPpoll   bool
 	coalescing  coalescing
-	sleeping    atomic.Bool
-	awaited     atomic.Pointer[[]host.Target] // neighbours that datagrams of a ring that sleeps wait for; nil for none
-	linksArmed  bool                          // the links are in the list
-	framesAwake int                           // frames since the ring slept last
-	wake        sync.Mutex                    // Wake may meet Close
-	eventfd     sys.EventFD
-	closed      bool
 	flushFailed []bool         // links whose last Flush failed
 	heldBack    []bool         // links by which nothing leaves because their interface was down, see holdBack
 	earlyError  error          // of FlushEarlier: the next flush returns it

@@ -286,8 +286,8 @@ func (d *driver) flushLinks() (err error) {
 			d.ip.Took(i, took)
 			sent = sent || took > 0
 			d.outstanding = true
-			if d.linksArmed {
-				d.countFrames(took)
+			if d.sleep.linksArmed {
+				d.sleep.countFrames(took, d.links)
 			}
 			if took < n {
 				break
