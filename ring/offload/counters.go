@@ -76,13 +76,13 @@ func (d *driver) Counters(dst []ring.Counter) []ring.Counter {
 		if len(d.links) > 1 {
 			name += "/" + strconv.Itoa(info.Queue)
 		}
-		st := d.former[i].sum(l.Stats())
+		st := d.links[i].former.sum(l.Stats())
 		add(name+".rx_frames", st.RxFrames)
 		add(name+".rx_lost", st.RxLost)
 		add(name+".tx_frames", st.TxFrames)
 		add(name+".tx_lost", st.TxLost)
 		add(name+".kicks", st.Kicks)
-		own = d.links[i].tap.Counters(d.former[i].join(l.Counters(own[:0])))
+		own = d.links[i].tap.Counters(d.links[i].former.join(l.Counters(own[:0])))
 		for _, c := range own {
 			add(name+"."+c.Name, c.Value)
 		}
@@ -94,7 +94,7 @@ func (d *driver) Counters(dst []ring.Counter) []ring.Counter {
 func (d *driver) LinkLosses() (sum uint64) {
 	for i := range d.links {
 		if l := d.links[i].Link; !nic.IsChildLink(l) {
-			st := d.former[i].sum(l.Stats())
+			st := d.links[i].former.sum(l.Stats())
 			sum += st.RxLost + st.TxLost
 		}
 	}

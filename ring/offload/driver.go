@@ -55,7 +55,9 @@ func open(c Config, dc ring.DriverConfig) (*driver, error) {
 	if err := c.complete(); err != nil {
 		return nil, err
 	}
-	d := &driver{config: c, turn: turnClock{source: c.Clock, isReal: isReal}, pool: dc.Pool, sleep: sleeper{isVirtual: c.Sleep != nil, woken: c.Woken}, claims: steering.NewTable(),
+	d := &driver{config: c, pool: dc.Pool, turn: turnClock{source: c.Clock, isReal: isReal}, flights: flights{pool: dc.Pool},
+		sleep:  sleeper{isVirtual: c.Sleep != nil, woken: c.Woken},
+		claims: steering.NewTable(),
 		system: c.Exchange.config.System, memoryHost: c.Exchange.config.MemoryHost, others: &shadow.OtherSockets{},
 		linkState: map[string]string{}, icmp: icmpErrors{fd: -1}}
 	random := c.Random
@@ -67,7 +69,7 @@ func open(c Config, dc ring.DriverConfig) (*driver, error) {
 	if c.Sender != nil {
 		sc.SendViaKernel = d.isDeclined
 	}
-	sc.LoopViaKernel, sc.Cut = d.needsKernel, d.cutFlight
+	sc.LoopViaKernel, sc.Cut = d.needsKernel, d.flights.cut
 	d.lowerTransport = d.system.Transport()
 	if d.memoryHost != nil {
 		sc.LocalHost = d.memoryHost.tables
@@ -195,14 +197,7 @@ func (d *driver) Close() error {
 	if d.streams != nil { // the links are closed: none of them reads the buffers any more
 		d.streams.ReleaseAll()
 	}
-	d.dropFlights()
-	for _, r := range d.results { // left only if the ring gave up waiting for its sockets
-		if !r.t.IsComplete {
-			d.pool.Complete(r.t.Packet)
-		}
-		_ = r.t.Packet.Release() // cannot fail: the driver has a reference since it took the packet for sending
-	}
-	d.results = nil
+	d.flights.drop()
 	err = errors.Join(err, d.closeKernelStreams(), d.closeICMPErrors(), d.closeFlowRecord())
 	d.shadows.Close()
 	if d.mirror != nil {
@@ -220,10 +215,4 @@ func (d *driver) leave() error {
 	}
 	d.config.Exchange.leave(d)
 	return err
-}
-
-// freeTransmission releases a packet whose end no socket waits for.
-func (d *driver) freeTransmission(t ring.Transmission) {
-	d.pool.Complete(t.Packet)
-	_ = t.Packet.Release() // alone since it was taken for sending
 }

@@ -78,19 +78,17 @@ func (d attachments) LinkAdded(place int, l *nic.Link) error {
 			return fmt.Errorf("offload: %s: %w", l.Link.Info().Name, err)
 		}
 		d.links = append(d.links, placedLink{})
-		d.flushFailed, d.heldBack = append(d.flushFailed, false), append(d.heldBack, false)
-		d.former = append(d.former, formerCounts{})
 	} else if err := in.Validate(); err != nil { // AddInterface does it for a new place
 		return fmt.Errorf("offload: %s: %w", l.Link.Info().Name, err)
 	}
-	if l.Fresh {
-		d.former[place] = formerCounts{}
-	}
 	x := &d.links[place]
+	if l.Fresh {
+		x.former = formerCounts{}
+	}
 	x.Link, x.Index, x.VLAN, x.Checksum = l.Link, l.IfIndex, l.VLAN, l.Checksum
 	x.tap.Close()
 	x.tap = d.config.Record.Tap(l.Link, d.pool)
-	d.flushFailed[place], d.heldBack[place] = false, false
+	x.flushFailed, x.heldBack = false, false
 	d.ip.Renew(place, in) // also marks a place up that LinkRemoved has marked down
 	if err := d.sleep.addLink(place, l.Link); err != nil {
 		x.Link = absentFor(l.Link)
@@ -109,7 +107,7 @@ func (d attachments) LinkRemoved(place int, l link.Link) {
 }
 
 // LinkStopped keeps what the link has counted.
-func (d attachments) LinkStopped(place int, l link.Link) { d.former[place].add(l) }
+func (d attachments) LinkStopped(place int, l link.Link) { d.links[place].former.add(l) }
 
 // LinkClosed takes back the packets with a token that the link has not sent: Reap reports them.
 func (d attachments) LinkClosed(l link.Link) {
@@ -119,9 +117,7 @@ func (d attachments) LinkClosed(l link.Link) {
 			if d.streamFrame(d.dones[j].Token) {
 				continue
 			}
-			if r, ok := d.endFrame(d.dones[j].Token, d.dones[j].Packet, unix.ENETDOWN, true); ok {
-				d.results = append(d.results, r)
-			}
+			d.flights.endLater(d.dones[j].Token, d.dones[j].Packet, unix.ENETDOWN)
 		}
 		if n == 0 {
 			return

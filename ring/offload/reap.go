@@ -28,7 +28,7 @@ func (d *driver) Reap(k *ring.Sink) error {
 	if d.turn.isLong || d.turn.hasClockTurn() {
 		d.advance()
 	}
-	if len(d.results) > 0 { // found before a sleep: older than what complete finds
+	if len(d.flights.ended) > 0 { // found before a sleep: older than what complete finds
 		d.reportResults(k)
 	}
 	var err error
@@ -38,7 +38,7 @@ func (d *driver) Reap(k *ring.Sink) error {
 	if e := d.complete(k); err == nil {
 		err = e
 	}
-	if len(d.results) > 0 {
+	if len(d.flights.ended) > 0 {
 		d.reportResults(k)
 	}
 	if len(d.waiters) > 0 { // after complete, which frees buffers
@@ -233,7 +233,7 @@ func (d *driver) reportChanges(k *ring.Sink) {
 	if list := d.ip.Failures(); len(list) > 0 {
 		for _, v := range list {
 			if !d.streamFrame(v.Token) {
-				if r, ok := d.endFrame(v.Token, v.Packet, v.Errno, false); ok {
+				if r, ok := d.flights.endFrame(v.Token, v.Packet, v.Errno, false); ok {
 					d.reportSent(k, &r)
 				}
 			}
@@ -261,15 +261,15 @@ func (d *driver) reportSent(k *ring.Sink, r *result) {
 	k.Sent(r.s, r.t, r.e)
 }
 
-// reportResults reports the sends in driver.results: those that failed before they were frames, and those that were found done outside complete.
+// reportResults reports the sends in flights.ended: those that failed before they were frames, and those that were found done outside complete.
 // The list may grow meanwhile: a report can close a socket, whose other sends then end too.
 func (d *driver) reportResults(k *ring.Sink) {
-	for i := 0; i < len(d.results); i++ {
-		r := d.results[i]
-		d.results[i] = result{}
+	for i := 0; i < len(d.flights.ended); i++ {
+		r := d.flights.ended[i]
+		d.flights.ended[i] = result{}
 		d.reportSent(k, &r)
 	}
-	d.results = d.results[:0]
+	d.flights.ended = d.flights.ended[:0]
 }
 
 // reportWritable reports Writable to those that waited for a buffer, when there is one.

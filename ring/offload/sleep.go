@@ -96,7 +96,7 @@ func (d *driver) flushBeforeSleep() (pending bool, err error) {
 	if d.handoff != nil { // the buffers are not to stay away from the pool during a sleep
 		d.handoff.Reclaim()
 	}
-	if d.notifyPaths || len(d.results) > 0 || d.udp.Looping() || len(d.resumed) > 0 || len(d.udp.Deliveries()) > 0 ||
+	if d.notifyPaths || len(d.flights.ended) > 0 || d.udp.Looping() || len(d.resumed) > 0 || len(d.udp.Deliveries()) > 0 ||
 		len(d.udp.Errors()) > 0 || len(d.ip.Failures()) > 0 || len(d.waiters) > 0 && d.hasFreeBuffer() || d.streams != nil && d.streams.HasFacts() {
 		return true, nil
 	}
@@ -115,11 +115,9 @@ func (d *driver) collectSent(i int) bool {
 		if d.streamFrame(d.dones[j].Token) {
 			continue
 		}
-		if r, ok := d.endFrame(d.dones[j].Token, d.dones[j].Packet, d.dones[j].Errno, true); ok {
-			d.results = append(d.results, r)
-		}
+		d.flights.endLater(d.dones[j].Token, d.dones[j].Packet, d.dones[j].Errno)
 	}
-	return len(d.results) > 0 || d.streams != nil && d.streams.HasFacts()
+	return len(d.flights.ended) > 0 || d.streams != nil && d.streams.HasFacts()
 }
 
 // pendingSleepMax is the longest sleep while a card has frames to send, or had no room for them: no event reports that it has sent them.
@@ -141,14 +139,14 @@ func (d *driver) nextWake() clock.Time {
 	for i := range d.links {
 		switch {
 		case !d.links[i].Link.Pending() && len(d.ip.Output(i)) == 0:
-		case d.flushFailed[i]: // the host reports when the interface is up; without a host it is tried now and then
+		case d.links[i].flushFailed: // the host reports when the interface is up; without a host it is tried now and then
 			next = min(next, d.turn.now+downSleepMax)
 		default:
 			return min(next, d.turn.now.Add(pendingSleepMax))
 		}
 	}
 	// Somebody waits for the end of a send: the link that has the frame is asked now and then.
-	if len(d.flights) > len(d.free) || d.streams != nil && d.streams.AwaitsLinks() {
+	if !d.flights.isEmpty() || d.streams != nil && d.streams.AwaitsLinks() {
 		for i := range d.links {
 			if d.links[i].Link.Unsent() > 0 {
 				return min(next, d.turn.now.Add(pendingSleepMax))

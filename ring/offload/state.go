@@ -1,8 +1,6 @@
 package offload
 
 import (
-	"syscall"
-
 	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/internal/ip"
 	"github.com/socketxtreme/socketxtreme/ring"
@@ -53,9 +51,7 @@ type driver struct {
 	awaitsBuffers bool
 	stamps        int // sockets that asked for timestamps
 
-	flights []flight // sends with a token; the index + 1 is the link's token
-	free    []uint32
-	results []result
+	flights flights
 
 	outstanding bool // links may have frames that have not come back
 
@@ -80,11 +76,8 @@ type driver struct {
 	ties          []*nic.Job // that make again what sockets had of interfaces that were made again, in this order
 
 	coalescing  coalescing
-	flushFailed []bool         // links whose last Flush failed
-	heldBack    []bool         // links by which nothing leaves because their interface was down, see holdBack
-	earlyError  error          // of FlushEarlier: the next flush returns it
-	former      []formerCounts // by place: counts of links that were there before
-	notifyPaths bool           // paths have changed: sockets are to receive PATH at the end of the turn
+	earlyError  error // of FlushEarlier: the next flush returns it
+	notifyPaths bool  // paths have changed: sockets are to receive PATH at the end of the turn
 	stats       stats
 }
 
@@ -103,25 +96,12 @@ type stats struct {
 
 // placedLink is the link at a place of the flat list.
 type placedLink struct {
-	Link     link.Link
-	Index    int // of the interface in the host's tables
-	VLAN     uint16
-	Checksum udp.Policy
-	tap      *record.Tap // records its frames; nil without Config.Record
-}
-
-// flight is a send on a link whose end is to be reported to its socket.
-type flight struct {
-	s *ring.Socket
-	t ring.Transmission
-	n int // bytes of payload
-	// gathered is the copy that was given to the stack, for a packet that linearize has copied; else zero.
-	gathered  buffers.Packet
-	fragments int           // that have not ended, of a datagram that was cut; else 0
-	errno     syscall.Errno // of the first fragment that was lost
-}
-
-type result struct {
-	flight
-	e syscall.Errno
+	Link        link.Link
+	tap         *record.Tap // records its frames; nil without Config.Record
+	Index       int         // of the interface in the host's tables
+	VLAN        uint16
+	Checksum    udp.Policy
+	flushFailed bool         // its last Flush failed
+	heldBack    bool         // nothing leaves by it because its interface was down, see holdBack
+	former      formerCounts // of links that were there before
 }

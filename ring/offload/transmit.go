@@ -123,20 +123,20 @@ func (d *driver) transmit(e *entry, t ring.Transmission) bool {
 		}
 	}
 	if !t.Copied { // of a copy that Send made no end is reported: no token
-		token = d.addFlight(e.s, t, p)
+		token = d.flights.add(e.s, t, p)
 	}
 	verdict, errno := d.udp.SendSlow(d.turn.now, e.id, t.Route, a, to.Port(), p, token)
 	if verdict == udp.Queued {
 		if t.Copied && p != t.Packet {
-			d.freeTransmission(t) // its copy is sent
+			d.flights.freeTransmission(t) // its copy is sent
 		}
 		return true
 	}
 	if token != 0 {
-		d.removeFlight(token)
+		d.flights.remove(token)
 	}
 	if p != t.Packet {
-		d.freeTransmission(ring.Transmission{Packet: p})
+		d.flights.freeTransmission(ring.Transmission{Packet: p})
 	}
 	switch verdict {
 	case udp.Later:
@@ -163,92 +163,16 @@ func (d *driver) linearize(p buffers.Packet) (buffers.Packet, bool) {
 	return c, true
 }
 
-// addFlight keeps a send whose end is to be reported until its link returns it; the token names it there. p is what the stack is given: the
-// packet, or a copy of it. removeFlight forgets it.
-func (d *driver) addFlight(s *ring.Socket, t ring.Transmission, p buffers.Packet) (token uint64) {
-	f := flight{s: s, t: t, n: t.Packet.Len()}
-	if p != t.Packet {
-		f.gathered = p
-	}
-	if n := len(d.free); n > 0 {
-		i := d.free[n-1]
-		d.free = d.free[:n-1]
-		d.flights[i] = f
-		return uint64(i) + 1
-	}
-	d.flights = append(d.flights, f)
-	return uint64(len(d.flights))
-}
-
-// cutFlight notes that the datagram of a token leaves in fragments (ip.Config.Cut). Each of them has the token.
-func (d *driver) cutFlight(token uint64, fragments int) { d.flights[token-1].fragments = fragments }
-
-// endFrame notes that a link (completed), or the stack, has returned a frame with a token, and returns the send that has ended with it. A
-// datagram that was cut ends with the last of its fragments, and with the error of the first one that was lost: before, ok is false.
-//
-//	frame       is                       its packet             the send's packet
-//	sent whole  the send's               ends with the send     the same
-//	gathered    linearize's copy         is freed here          complete
-//	a fragment  a copy                   is freed here          complete, as gathered if there is one, with the last fragment
-func (d *driver) endFrame(token uint64, p buffers.Packet, errno syscall.Errno, completed bool) (r result, ok bool) {
-	f := &d.flights[token-1]
-	if f.errno == 0 {
-		f.errno = errno
-	}
-	whole := p == f.t.Packet
-	switch {
-	case whole:
-	case completed:
-		_ = p.Release() // alone since it was taken for sending
-	default:
-		d.pool.FreeTransmit(p)
-	}
-	if f.fragments > 1 {
-		f.fragments--
-		return result{}, false
-	}
-	if f.fragments > 0 && !f.gathered.IsZero() {
-		d.pool.FreeTransmit(f.gathered)
-	}
-	r.flight = d.removeFlight(token)
-	r.t.IsComplete = whole && completed
-	r.e = r.errno
-	return r, true
-}
-
-// dropFlights frees the packets of sends whose frames, copies, were freed with the stack.
-func (d *driver) dropFlights() {
-	for i := range d.flights {
-		f := &d.flights[i]
-		if f.fragments == 0 && f.gathered.IsZero() {
-			continue // an empty place, or the packet was the frame
-		}
-		d.freeTransmission(f.t)
-		if f.fragments > 0 && !f.gathered.IsZero() {
-			d.pool.FreeTransmit(f.gathered)
-		}
-	}
-	d.flights, d.free = nil, nil
-}
-
-// removeFlight is the send with a token that a link or the stack has returned.
-func (d *driver) removeFlight(token uint64) flight {
-	f := d.flights[token-1]
-	d.flights[token-1] = flight{}
-	d.free = append(d.free, uint32(token-1))
-	return f
-}
-
 // finishUnsent ends a transmission that did not become a frame of its own: a copy that Send made is released, the others are reported in Reap.
 func (d *driver) finishUnsent(s *ring.Socket, t ring.Transmission, e syscall.Errno) {
 	if !t.Copied {
-		d.results = append(d.results, result{flight{s: s, t: t, n: t.Packet.Len()}, e})
+		d.flights.fail(s, t, e)
 		return
 	}
 	if e != 0 {
 		d.stats.LostSends++
 	}
-	d.freeTransmission(t)
+	d.flights.freeTransmission(t)
 }
 
 // sendShadow sends by the socket's descriptor what only the kernel can deliver. Frames that are queued leave first, so that the order stays.
@@ -276,7 +200,7 @@ func (d *driver) sendShadow(e *entry, t ring.Transmission) (errno syscall.Errno)
 func (d *driver) flushLinks() (err error) {
 	for i := range d.links {
 		sent := false
-		for !d.heldBack[i] {
+		for !d.links[i].heldBack {
 			out := d.ip.Output(i)
 			if len(out) == 0 {
 				break
@@ -293,7 +217,7 @@ func (d *driver) flushLinks() (err error) {
 				break
 			}
 		}
-		if !sent && !d.flushFailed[i] || d.heldBack[i] { // nothing is new; a flush that failed is tried again
+		if !sent && !d.links[i].flushFailed || d.links[i].heldBack { // nothing is new; a flush that failed is tried again
 			continue
 		}
 		if e := d.flushLink(i); e != nil {
@@ -309,18 +233,18 @@ func (d *driver) flushLink(i int) error {
 	l := d.links[i].Link
 	e := l.Flush()
 	if e == nil {
-		d.flushFailed[i] = false
+		d.links[i].flushFailed = false
 		return nil
 	}
 	if d.mirror != nil && errors.Is(e, unix.ENETDOWN) {
 		d.holdBack(i)
 	}
-	if d.flushFailed[i] { // it was reported when it failed first
+	if d.links[i].flushFailed { // it was reported when it failed first
 		return nil
 	}
 	d.nics.CheckSoon()
 	d.turn.readSoon()
-	d.flushFailed[i] = true // counted once: an interface that is down stays so for many turns
+	d.links[i].flushFailed = true // counted once: an interface that is down stays so for many turns
 	d.stats.FlushFailures++
 	if d.mirror != nil && isLoss(e) {
 		return nil
@@ -337,7 +261,7 @@ func isLoss(err error) bool {
 // interface is up again. Its attachment closes the link.
 func (d *driver) holdBack(i int) {
 	for _, j := range d.nics.LinkFailed(i) {
-		d.heldBack[j] = true
+		d.links[j].heldBack = true
 	}
 }
 
@@ -359,7 +283,7 @@ func (d *driver) complete(k *ring.Sink) (err error) {
 				if d.streamFrame(d.dones[j].Token) {
 					continue
 				}
-				if r, ok := d.endFrame(d.dones[j].Token, d.dones[j].Packet, d.dones[j].Errno, true); ok {
+				if r, ok := d.flights.endFrame(d.dones[j].Token, d.dones[j].Packet, d.dones[j].Errno, true); ok {
 					d.reportSent(k, &r)
 				}
 			}
@@ -368,7 +292,7 @@ func (d *driver) complete(k *ring.Sink) (err error) {
 			}
 		}
 		// What Send put there in this turn was flushed just now: asking again is a comparison. An interface that is down is asked now and then.
-		if l.Unsent() > 0 && !d.heldBack[i] && (!d.flushFailed[i] || d.turn.hasClockTurn()) {
+		if l.Unsent() > 0 && !d.links[i].heldBack && (!d.links[i].flushFailed || d.turn.hasClockTurn()) {
 			if e := d.flushLink(i); e != nil {
 				err = e
 			}
