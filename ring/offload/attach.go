@@ -36,7 +36,6 @@ func (d *driver) Attach(s *ring.Socket) error {
 	}
 	if ring.ConfigOf(s).Timestamps {
 		e.stamped = true
-		d.stamps++
 	}
 	return nil
 }
@@ -173,10 +172,7 @@ func (d *driver) NotifyWritable(s *ring.Socket) error {
 	if e == nil {
 		return fmt.Errorf("offload: notify writable: socket %d is not attached", s.ID())
 	}
-	if !e.waiting {
-		e.waiting = true
-		d.waiters = append(d.waiters, e)
-	}
+	d.sending.await(e)
 	return nil
 }
 
@@ -200,9 +196,6 @@ func (d *driver) Detach(s *ring.Socket) bool {
 		}
 		d.withdrawPort(e)
 		d.withdrawGroupFlows(e)
-	}
-	if e.stamped {
-		d.stamps--
 	}
 	d.shadows.Remove(&e.watch)
 	e.groups.Close()

@@ -40,7 +40,7 @@ const (
 func (d *driver) keepsCoalescing() bool {
 	g := &d.coalescing
 	switch {
-	case len(d.sends) > 0, d.ip.Queued() >= d.config.Gather: // sockets have queued more than frames, or enough frames wait
+	case len(d.sending.list) > 0, d.ip.Queued() >= d.config.Gather: // sockets have queued more than frames, or enough frames wait
 		if g.on { // the wait was of use: the next one is not delayed
 			g.emptyPolls = 0
 		}

@@ -41,7 +41,7 @@ func (d *driver) receiveFast(k *ring.Sink, i int, frames []link.Frame) int {
 		if e == nil || e.stamped { // closed in this burst, or it wants a stamp, which deliver finds: m has none
 			return n
 		}
-		m := &d.fast[x.Slot]
+		m := &d.burst.fast[x.Slot]
 		if m.flow != x.Flow {
 			m.set(&x.Flow)
 		}

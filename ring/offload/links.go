@@ -112,12 +112,12 @@ func (d attachments) LinkStopped(place int, l link.Link) { d.links[place].former
 // LinkClosed takes back the packets with a token that the link has not sent: Reap reports them.
 func (d attachments) LinkClosed(l link.Link) {
 	for {
-		n := l.Complete(d.dones[:])
-		for j := range d.dones[:n] {
-			if d.streamFrame(d.dones[j].Token) {
+		n := l.Complete(d.burst.dones[:])
+		for j := range d.burst.dones[:n] {
+			if d.streamFrame(d.burst.dones[j].Token) {
 				continue
 			}
-			d.flights.endLater(d.dones[j].Token, d.dones[j].Packet, unix.ENETDOWN)
+			d.flights.endLater(d.burst.dones[j].Token, d.burst.dones[j].Packet, unix.ENETDOWN)
 		}
 		if n == 0 {
 			return

@@ -41,7 +41,7 @@ func (d *driver) Reap(k *ring.Sink) error {
 	if len(d.flights.ended) > 0 {
 		d.reportResults(k)
 	}
-	if len(d.waiters) > 0 { // after complete, which frees buffers
+	if len(d.sending.waiters) > 0 { // after complete, which frees buffers
 		d.reportWritable(k)
 	}
 	if len(d.resumed) > 0 { // before the shadows and the links: a backlog is older
@@ -50,7 +50,7 @@ func (d *driver) Reap(k *ring.Sink) error {
 	if d.streams != nil && d.streams.HasFacts() { // of timers, of Pull, and those for which the last turn had no room
 		d.streams.Report(k)
 	}
-	read := d.shadows.IsDue(d.turn.number, d.turn.idle, d.turn.isLong, d.turn.now) && !d.shadowsTookAll
+	read := d.shadows.IsDue(d.turn.number, d.turn.idle, d.turn.isLong, d.turn.now) && !d.shadows.tookAll
 	if read {
 		if e := d.readShadows(k); err == nil {
 			err = e
@@ -65,7 +65,7 @@ func (d *driver) Reap(k *ring.Sink) error {
 	}
 	// Shadows that left no room for frames are not read in the next turn, so that they cannot keep the links from being read. The links wait
 	// while the kernel may have older datagrams of flows that were just claimed.
-	if d.shadowsTookAll = read && k.Room() == 0; !d.shadows.LinksWait() && !d.shadowsTookAll {
+	if d.shadows.tookAll = read && k.Room() == 0; !d.shadows.LinksWait() && !d.shadows.tookAll {
 		d.receive(k)
 	}
 	if d.streams != nil { // after all that takes buffers in a turn
@@ -101,7 +101,7 @@ func (d *driver) receive(k *ring.Sink) {
 		if room == 0 {
 			return // the links that were not reached are the first ones of a later turn
 		}
-		n := d.links[i].Link.Receive(d.frames[:room])
+		n := d.links[i].Link.Receive(d.burst.frames[:room])
 		if n == 0 {
 			continue
 		}
@@ -111,9 +111,9 @@ func (d *driver) receive(k *ring.Sink) {
 			d.sleep.countFrames(n, d.links)
 		}
 		recording := d.record(i, n, room)
-		fast := d.receiveFast(k, i, d.frames[:n])
+		fast := d.receiveFast(k, i, d.burst.frames[:n])
 		if fast < n {
-			d.ip.Input(d.turn.now, i, d.frames[fast:n])
+			d.ip.Input(d.turn.now, i, d.burst.frames[fast:n])
 		}
 		if recording {
 			d.recordDrops(i, fast, n)
@@ -154,7 +154,7 @@ func (d *driver) deliver(k *ring.Sink) {
 			k.Starved(e.s)
 			continue
 		}
-		m := &d.meta
+		m := &d.burst.meta
 		m.Source = netip.AddrPortFrom(netip.AddrFrom4(x.Flow.Source), x.Flow.SourcePort)
 		m.Destination = netip.AddrFrom4(x.Flow.Target)
 		m.IfIndex = x.Flow.Interface
@@ -277,9 +277,7 @@ func (d *driver) reportWritable(k *ring.Sink) {
 	if !d.hasFreeBuffer() {
 		return
 	}
-	list := d.waiters
-	d.waiters = nil // seldom: this allocates when they wait again
-	for _, e := range list {
+	for _, e := range d.sending.takeWaiters() {
 		e.waiting = false
 		if e.s != nil {
 			k.Writable(e.s)

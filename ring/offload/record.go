@@ -12,7 +12,7 @@ func (d *driver) record(i, n, room int) (begun bool) {
 	if !tap.IsOn() {
 		return false
 	}
-	tap.Received(d.frames[:n], room)
+	tap.Received(d.burst.frames[:n], room)
 	return true
 }
 

@@ -7,11 +7,20 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/offload/shadow"
 	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
+	"github.com/socketxtreme/socketxtreme/udp"
 )
+
+// shadows are the kernel's side of the sockets.
+type shadows struct {
+	shadow.List
+	tookAll   bool                  // they used all the room of the turn: the next turn reads the links alone
+	readingID udp.ID                // socket whose shadow is being read, see isNotJoined
+	refuse    func(*ring.Meta) bool // isNotJoined
+}
 
 // openShadows makes the list of the sockets' shadows.
 func (d *driver) openShadows() error {
-	d.refuseNotJoined = d.isNotJoined // made once: a method value is an allocation
+	d.shadows.refuse = d.isNotJoined // made once: a method value is an allocation
 	return d.shadows.Open(d.system.Kernel, d.pool, d.config.ShadowEvery, func(slot, gen uint32) *shadow.Watch {
 		if e := d.table.find(slot, gen); e != nil {
 			return &e.watch
@@ -52,8 +61,8 @@ func (d *driver) readShadow(k *ring.Sink, e *entry, events uint32, burst int) (m
 	s, in := e.s, d.shadows.Receiver()
 	d.shadows.StopWatching(&e.watch) // if the socket does not read
 	if e.groups.NeedsFilter() {
-		d.readingID = e.id
-		in.SetRefuse(d.refuseNotJoined)
+		d.shadows.readingID = e.id
+		in.SetRefuse(d.shadows.refuse)
 		defer in.SetRefuse(nil)
 	}
 	if events&unix.EPOLLERR != 0 {
@@ -90,7 +99,7 @@ func (d *driver) isNotJoined(m *ring.Meta) bool {
 	}
 	target, _ := wire.AddrFrom(m.Destination)
 	source, _ := wire.AddrFrom(m.Source.Addr())
-	if d.udp.ReceivesGroup(d.readingID, target, source, m.IfIndex) {
+	if d.udp.ReceivesGroup(d.shadows.readingID, target, source, m.IfIndex) {
 		return false
 	}
 	d.stats.ShadowNotJoined++

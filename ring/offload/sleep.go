@@ -97,7 +97,7 @@ func (d *driver) flushBeforeSleep() (pending bool, err error) {
 		d.handoff.Reclaim()
 	}
 	if d.notifyPaths || len(d.flights.ended) > 0 || d.udp.Looping() || len(d.resumed) > 0 || len(d.udp.Deliveries()) > 0 ||
-		len(d.udp.Errors()) > 0 || len(d.ip.Failures()) > 0 || len(d.waiters) > 0 && d.hasFreeBuffer() || d.streams != nil && d.streams.HasFacts() {
+		len(d.udp.Errors()) > 0 || len(d.ip.Failures()) > 0 || len(d.sending.waiters) > 0 && d.hasFreeBuffer() || d.streams != nil && d.streams.HasFacts() {
 		return true, nil
 	}
 	for i := range d.links {
@@ -110,12 +110,12 @@ func (d *driver) flushBeforeSleep() (pending bool, err error) {
 
 // collectSent collects the frames that link i has sent, and reports whether the ends of some are to be reported.
 func (d *driver) collectSent(i int) bool {
-	n := d.links[i].Link.Complete(d.dones[:])
-	for j := range d.dones[:n] {
-		if d.streamFrame(d.dones[j].Token) {
+	n := d.links[i].Link.Complete(d.burst.dones[:])
+	for j := range d.burst.dones[:n] {
+		if d.streamFrame(d.burst.dones[j].Token) {
 			continue
 		}
-		d.flights.endLater(d.dones[j].Token, d.dones[j].Packet, d.dones[j].Errno)
+		d.flights.endLater(d.burst.dones[j].Token, d.burst.dones[j].Packet, d.burst.dones[j].Errno)
 	}
 	return len(d.flights.ended) > 0 || d.streams != nil && d.streams.HasFacts()
 }
@@ -133,7 +133,7 @@ func (d *driver) nextWake() clock.Time {
 	if d.streams != nil {
 		next = min(next, d.streams.Deadline(), d.nextMove())
 	}
-	if d.awaitsBuffers {
+	if d.sending.awaitsBuffers {
 		next = min(next, d.turn.now.Add(pendingSleepMax))
 	}
 	for i := range d.links {

@@ -36,34 +36,22 @@ type driver struct {
 	streamClaims     []*streamClaim // of TCP, by number - 1
 	freeStreamClaims []int32
 	moves            moves   // connections that move into the kernel and back
-	shadowsTookAll   bool    // the shadows used all the room of the turn: the next turn reads the links alone
 	mirror           *mirror // of the kernel's tables; nil without a kernel
 	system           *System
 	lowerTransport   ring.Transport // the sockets under the stack
 	unwatch          func()
 
 	table   table
-	sends   []*entry // sockets with something queued
-	spare   []*entry // the other list of sends: sockets may queue while flush works through one
 	resumed []*entry // sockets whose kept datagrams are to be delivered
-	waiters []*entry // sockets that wait for a buffer to send with
-	// awaitsBuffers: a socket in sends has a datagram for whose fragments too few buffers are free.
-	awaitsBuffers bool
-	stamps        int // sockets that asked for timestamps
 
 	flights flights
 
 	outstanding bool // links may have frames that have not come back
 
-	frames [ip.MaxBurst]link.Frame
-	dones  [ip.MaxBurst]link.Done
-	meta   ring.Meta
-	fast   [udp.NumFastFlows]fastMeta
-
-	claims          *steering.Table
-	shadows         shadow.List
-	readingID       udp.ID                // socket whose shadow is being read, see isNotJoined
-	refuseNotJoined func(*ring.Meta) bool // isNotJoined
+	claims  *steering.Table
+	shadows shadows
+	sending sendQueue
+	burst   burst
 
 	// What the driver has of its exchange.
 	nics          *nic.Attachments
@@ -104,4 +92,12 @@ type placedLink struct {
 	flushFailed bool         // its last Flush failed
 	heldBack    bool         // nothing leaves by it because its interface was down, see holdBack
 	former      formerCounts // of links that were there before
+}
+
+// burst is the memory of one burst of frames.
+type burst struct {
+	frames [ip.MaxBurst]link.Frame
+	dones  [ip.MaxBurst]link.Done
+	meta   ring.Meta
+	fast   [udp.NumFastFlows]fastMeta
 }

@@ -150,7 +150,7 @@ func (d *driver) IsFinishing() bool { return d.streams != nil && d.streams.IsFin
 
 // hasOutput reports whether something is to be sent.
 func (d *driver) hasOutput() bool {
-	return len(d.sends) > 0 || d.ip.Queued() > 0 || d.streams != nil && d.streams.HasOutput()
+	return len(d.sending.list) > 0 || d.ip.Queued() > 0 || d.streams != nil && d.streams.HasOutput()
 }
 
 // streamFrame takes a frame back that is TCP's, as its token says.
@@ -170,12 +170,12 @@ func (d *driver) Pull() {
 	}
 	d.ip.Refresh()
 	for i := range d.links {
-		n := d.links[i].Link.Receive(d.frames[:])
+		n := d.links[i].Link.Receive(d.burst.frames[:])
 		if n == 0 {
 			continue
 		}
-		recording := d.record(i, n, len(d.frames))
-		d.ip.Input(d.turn.now, i, d.frames[:n])
+		recording := d.record(i, n, len(d.burst.frames))
+		d.ip.Input(d.turn.now, i, d.burst.frames[:n])
 		if recording {
 			d.recordDrops(i, 0, n)
 		}

@@ -25,10 +25,10 @@ type entry struct {
 	id         udp.ID
 	inStack    bool         // UDP of the stack carries it; otherwise only its shadow does
 	viaKernel  bool         // a TCP socket that the kernel carries. Of others of TCP only listeners have an entry, for the kernel's beside them
-	sending    bool         // in driver.sends
+	sending    bool         // in sendQueue.list
 	resumed    bool         // in driver.resumed
-	waiting    bool         // in driver.waiters
-	stamped    bool         // counted in driver.stamps
+	waiting    bool         // in sendQueue.waiters
+	stamped    bool         // it asked for timestamps
 	notifyPath bool         // its path has changed: it is to receive PATH
 	watch      shadow.Watch // place of the kernel's side in the list
 

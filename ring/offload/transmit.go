@@ -26,10 +26,7 @@ func (d *driver) Transmit(s *ring.Socket) error {
 	if e == nil {
 		return fmt.Errorf("offload: transmit: socket %d is not attached: %w", s.ID(), unix.EINVAL)
 	}
-	if !e.sending {
-		e.sending = true
-		d.sends = append(d.sends, e)
-	}
+	d.sending.add(e)
 	return nil
 }
 
@@ -53,11 +50,10 @@ func (d *driver) Flush() error {
 func (d *driver) flush() error {
 	d.transport.BeginFlush()
 	d.coalescing.flushed()
-	d.awaitsBuffers = false
-	if len(d.sends) > 0 {
-		list := d.sends
-		d.sends, d.spare = d.spare[:0], list // makeFrames appends sockets with more than the links take
-		for i, e := range list {
+	d.sending.awaitsBuffers = false
+	if len(d.sending.list) > 0 {
+		list := d.sending.take()
+		for i, e := range list { // makeFrames queues sockets again that have more than the links take
 			list[i] = nil
 			e.sending = false
 			if e.s != nil {
@@ -87,12 +83,11 @@ func (d *driver) makeFrames(e *entry) {
 		}
 		if !d.transmit(e, t) {
 			ring.ReturnTransmission(s, t)
-			d.awaitsBuffers = true
+			d.sending.awaitsBuffers = true
 			break
 		}
 	}
-	e.sending = true // the rest stays with the socket until the next flush
-	d.sends = append(d.sends, e)
+	d.sending.add(e) // the rest stays with the socket until the next flush
 }
 
 // transmit sends one transmission: through UDP as a frame, or through the shadow where the stack does not carry the socket or only the kernel
@@ -278,16 +273,16 @@ func (d *driver) complete(k *ring.Sink) (err error) {
 			continue
 		}
 		for {
-			n := l.Complete(d.dones[:])
-			for j := range d.dones[:n] {
-				if d.streamFrame(d.dones[j].Token) {
+			n := l.Complete(d.burst.dones[:])
+			for j := range d.burst.dones[:n] {
+				if d.streamFrame(d.burst.dones[j].Token) {
 					continue
 				}
-				if r, ok := d.flights.endFrame(d.dones[j].Token, d.dones[j].Packet, d.dones[j].Errno, true); ok {
+				if r, ok := d.flights.endFrame(d.burst.dones[j].Token, d.burst.dones[j].Packet, d.burst.dones[j].Errno, true); ok {
 					d.reportSent(k, &r)
 				}
 			}
-			if n < len(d.dones) {
+			if n < len(d.burst.dones) {
 				break
 			}
 		}
