@@ -48,7 +48,7 @@ func (d *driver) attachToStack(e *entry) (err error) {
 	}
 	d.udp.StopDelivery(e.id) // until SetReceiving
 	e.inStack = true
-	e.groups.Open(d.system.Kernel, e.s)
+	e.groups.Open(d.below.system.Kernel, e.s)
 	e.boundIf = d.boundInterface(e)
 	if err = errors.Join(d.widen(e), d.stopDropReports(e), d.updateMemberships(e)); err != nil {
 		d.udp.Remove(d.turn.now, e.id)
@@ -62,10 +62,10 @@ func (d *driver) attachToStack(e *entry) (err error) {
 
 // widen enlarges the receive buffer of the socket's shadow; the reason goes into the path where that is not permitted.
 func (d *driver) widen(e *entry) error {
-	if d.memoryHost != nil {
+	if d.below.memoryHost != nil {
 		return nil
 	}
-	why, err := shadow.Widen(d.system.Kernel, e.s)
+	why, err := shadow.Widen(d.below.system.Kernel, e.s)
 	if why.Code != "" {
 		e.reasons = append(e.reasons, why)
 	}
@@ -75,7 +75,7 @@ func (d *driver) widen(e *entry) error {
 // stopDropReports ends the kernel's reports of the datagrams that it sends for a socket of the stack and drops (ring.Config.ReportDrops). Its
 // frames have none, and with the reports the answer of the network to one datagram would be the failure of the next that the kernel sends.
 func (d *driver) stopDropReports(e *entry) error {
-	if r, ok := d.lowerTransport.(ring.DropReporter); ok {
+	if r, ok := d.below.transport.(ring.DropReporter); ok {
 		return r.StopDropReports(e.s)
 	}
 	return nil
@@ -125,8 +125,8 @@ func (d *driver) options(s *ring.Socket) udp.Options {
 	switch {
 	case size == 0:
 		size = defaultReceiveBuffer
-	case d.memoryHost == nil: // net.core.rmem_max bounds what the kernel gave, which is twice the value (socket(7))
-		if has, err := d.system.Kernel.ReceiveBuffer(kernel.FD(s)); err == nil {
+	case d.below.memoryHost == nil: // net.core.rmem_max bounds what the kernel gave, which is twice the value (socket(7))
+		if has, err := d.below.system.Kernel.ReceiveBuffer(kernel.FD(s)); err == nil {
 			size = min(size, has/2)
 		}
 	}
@@ -191,7 +191,7 @@ func (d *driver) Detach(s *ring.Socket) bool {
 		d.transport.Drop(s)
 		d.udp.Remove(d.turn.now, e.id)
 		d.claims.ReleaseAll(&e.claims) // the kernel gets what comes later, for the shadow that Close closes
-		if w := d.config.Exchange.watcher; w != nil {
+		if w := d.others.watcher; w != nil {
 			e.groups.Withdraw(w, d.keyOf(e))
 		}
 		d.withdrawPort(e)

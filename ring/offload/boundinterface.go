@@ -3,7 +3,6 @@ package offload
 import (
 	"slices"
 
-	"github.com/socketxtreme/socketxtreme/internal/host"
 	"github.com/socketxtreme/socketxtreme/ring/offload/shadow"
 )
 
@@ -12,7 +11,7 @@ import (
 func (d *driver) boundInterface(e *entry) int {
 	index := d.nics.CurrentIndex(e.s.Device())
 	if index == 0 {
-		index, _ = d.snapshot().Local(e.s.LocalAddr().Addr())
+		index, _ = d.below.snapshot().Local(e.s.LocalAddr().Addr())
 	}
 	if !d.nics.Has(index) {
 		return 0
@@ -33,16 +32,5 @@ func (d *driver) isOn(e *entry, index int) bool {
 
 // pathChanged reports whether the path of the socket's packets has changed: a change of another interface does not change it.
 func (d *driver) pathChanged(e *entry) bool {
-	return slices.ContainsFunc(d.changed, func(ifIndex int) bool { return d.isOn(e, ifIndex) })
+	return slices.ContainsFunc(d.paths.changed, func(ifIndex int) bool { return d.isOn(e, ifIndex) })
 }
-
-// snapshot is the host's tables as they are now, of the kernel or of the MemoryHost.
-func (d *driver) snapshot() *host.Snapshot {
-	if d.memoryHost != nil {
-		return d.memoryHost.Snapshot()
-	}
-	return d.host().Snapshot()
-}
-
-// host is the kernel's view of the network. A driver on a MemoryHost has none.
-func (d *driver) host() *host.Host { return d.config.Exchange.config.Host }

@@ -114,7 +114,7 @@ func (d *driver) claimAll(at steering.Target) (err error) {
 		err = d.claims.AddAt(&e.claims, at, d.claims.Claims(&w, d.nics))
 	})
 	if err == nil {
-		err = d.claimStreamsAt(at)
+		err = d.tcp.claims.addTarget(at)
 	}
 	if err == nil {
 		return nil
@@ -133,7 +133,7 @@ func (d *driver) releaseAt(at steering.Target) (err error) {
 			err = e
 		}
 	})
-	return errors.Join(err, d.releaseStreamsAt(at))
+	return errors.Join(err, d.tcp.claims.removeTarget(at))
 }
 
 // hasReason reports whether a code is among the socket's own reasons.

@@ -8,15 +8,11 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/offload/flowrecord"
 )
 
-// openFlowRecord resets the peers of processes that have crashed, which takes two seconds at the most and must be done before anything is
+// openRecord resets the peers of processes that have crashed, which takes two seconds at the most and must be done before anything is
 // claimed, and makes the record of this ring's connections. Where that is not possible streams are carried all the same, and their paths say so.
-func (d *driver) openFlowRecord() *flowrecord.Record {
-	c := d.config.FlowRecord
-	if c == nil || d.memoryHost != nil {
-		return nil
-	}
+func (t *streamPart) openRecord(c *flowrecord.Config) {
 	missing := func(err error) {
-		d.unrecorded = ring.Reason{Code: "tcp.no_record", Text: fmt.Sprintf("idle peers are not reset when a process of the program is killed: %v", err)}
+		t.unrecorded = ring.Reason{Code: "tcp.no_record", Text: fmt.Sprintf("idle peers are not reset when a process of the program is killed: %v", err)}
 	}
 	if _, err := flowrecord.ResetDead(context.Background(), *c); err != nil {
 		missing(err) // the next start could not reset this one's peers either; the record is made all the same, for xtreset
@@ -24,15 +20,15 @@ func (d *driver) openFlowRecord() *flowrecord.Record {
 	r, err := flowrecord.Create(*c)
 	if err != nil {
 		missing(err)
-		return nil
+		return
 	}
-	return r
+	t.record = r
 }
 
-// closeFlowRecord removes the record: the connections were reset, or have ended.
-func (d *driver) closeFlowRecord() error {
-	r := d.flowRecord
-	d.flowRecord = nil
+// closeRecord removes the record: the connections were reset, or have ended.
+func (t *streamPart) closeRecord() error {
+	r := t.record
+	t.record = nil
 	if r == nil {
 		return nil
 	}

@@ -57,9 +57,9 @@ func open(c Config, dc ring.DriverConfig) (*driver, error) {
 	}
 	d := &driver{config: c, pool: dc.Pool, turn: turnClock{source: c.Clock, isReal: isReal}, flights: flights{pool: dc.Pool},
 		sleep:  sleeper{isVirtual: c.Sleep != nil, woken: c.Woken},
+		below:  newBelow(&c.Exchange.config),
 		claims: steering.NewTable(),
-		system: c.Exchange.config.System, memoryHost: c.Exchange.config.MemoryHost, others: &shadow.OtherSockets{},
-		linkState: map[string]string{}, icmp: icmpErrors{fd: -1}}
+		others: otherSockets{known: &shadow.OtherSockets{}, watcher: c.Exchange.watcher}, tcp: streamPart{icmp: icmpErrors{fd: -1}}}
 	random := c.Random
 	if random == nil {
 		random = rand.Uint64
@@ -70,26 +70,25 @@ func open(c Config, dc ring.DriverConfig) (*driver, error) {
 		sc.SendViaKernel = d.isDeclined
 	}
 	sc.LoopViaKernel, sc.Cut = d.needsKernel, d.flights.cut
-	d.lowerTransport = d.system.Transport()
-	if d.memoryHost != nil {
-		sc.LocalHost = d.memoryHost.tables
+	if d.below.memoryHost != nil {
+		sc.LocalHost = d.below.memoryHost.tables
 	} else {
-		d.mirror = newMirror(d.host())
-		sc.Host = d.mirror
+		sc.Host = d.below.mirror
 	}
 	if err := c.Exchange.enter(d); err != nil {
 		return nil, err
 	}
 	uc.Directory, uc.Number = c.Exchange.directory, d.number
 	d.nics = nic.New(nic.Config{Table: c.Exchange.nics, Ring: d.number, Pool: d.pool, Clock: d.turn.source, Wake: d.sleep.wakeOwner, Events: attachments{d},
-		Background: d.system.Background})
+		Background: d.below.system.Background})
+	d.tcp.claims = streamClaims{table: d.claims, nics: d.nics, threeTuple: c.ConnectionThreeTuple}
 	// From here on leave undoes what was made. Close, which closes descriptors as well, does so once they are open.
 	var err error
 	if d.ip, err = ip.New(sc); err == nil {
 		d.udp, err = udp.New(d.ip, uc)
 	}
 	if err == nil {
-		d.transport = stack.New(stack.Config{Host: d, Below: d.lowerTransport, IP: d.ip, UDP: d.udp, Pool: d.pool, Now: &d.turn.now})
+		d.transport = stack.New(stack.Config{Host: d, Below: d.below.transport, IP: d.ip, UDP: d.udp, Pool: d.pool, Now: &d.turn.now})
 	}
 	if err == nil && c.TCP != nil {
 		err = d.registerTCP()
@@ -107,13 +106,11 @@ func open(c Config, dc ring.DriverConfig) (*driver, error) {
 			return nil, errors.Join(err, d.Close())
 		}
 	}
-	if d.mirror != nil { // last: the mirror's goroutine calls Wake, and Close ends it
-		d.unwatch = d.host().Watch(func(news host.Change) {
-			if d.sleep.announced.Load() && (news.Tables || d.sleep.awaits(news.Neighbours)) {
-				d.sleep.wake()
-			}
-		})
-	}
+	d.below.watch(func(news host.Change) { // last: the mirror's goroutine wakes the ring, and Close ends it
+		if d.sleep.announced.Load() && (news.Tables || d.sleep.awaits(news.Neighbours)) {
+			d.sleep.wake()
+		}
+	})
 	return d, nil
 }
 
@@ -159,8 +156,8 @@ func (d *driver) Why(c ring.Caps) ring.Reason {
 func (d *driver) WhySocket(s *ring.Socket, c ring.Caps) ring.Reason {
 	switch c {
 	case ring.CapZeroCopySend, ring.CapWindowAtRelease, ring.CapOutPerAck:
-		if d.hasStream(s) && isKernels(s) && d.viaKernel.Driver != nil {
-			return d.viaKernel.Why(c)
+		if d.hasStream(s) && isKernels(s) && d.tcp.viaKernel.Driver != nil {
+			return d.tcp.viaKernel.Why(c)
 		}
 	}
 	return ring.Reason{}
@@ -174,9 +171,7 @@ func (d *driver) Bind() error { return nil }
 
 // Close gives back what the driver holds and closes the links.
 func (d *driver) Close() error {
-	if d.unwatch != nil {
-		d.unwatch()
-	}
+	d.below.stopWatching()
 	d.sleep.announced.Store(false) // jobs that end do not wake it
 	d.sleep.mu.Lock()
 	defer d.sleep.mu.Unlock()
@@ -186,30 +181,28 @@ func (d *driver) Close() error {
 	d.sleep.isClosed = true
 	d.dropUndelivered()
 	d.udp.Close()
-	if d.streams != nil {
-		d.streams.ResetAll()
-		d.streams.Output()
-		_ = d.flushLinks()        // the resets leave if the links have room
-		d.streams.ReleaseClaims() // while the devices, which have the claims, are open
+	if d.tcp.streams != nil {
+		d.tcp.streams.ResetAll()
+		d.tcp.streams.Output()
+		_ = d.flushLinks()            // the resets leave if the links have room
+		d.tcp.streams.ReleaseClaims() // while the devices, which have the claims, are open
 	}
 	d.ip.Close()
 	err := d.leave()
-	if d.streams != nil { // the links are closed: none of them reads the buffers any more
-		d.streams.ReleaseAll()
+	if d.tcp.streams != nil { // the links are closed: none of them reads the buffers any more
+		d.tcp.streams.ReleaseAll()
 	}
 	d.flights.drop()
-	err = errors.Join(err, d.closeKernelStreams(), d.closeICMPErrors(), d.closeFlowRecord())
+	err = errors.Join(err, d.tcp.viaKernel.close(&d.shadows.List), d.tcp.icmp.close(&d.shadows.List), d.tcp.closeRecord())
 	d.shadows.Close()
-	if d.mirror != nil {
-		d.mirror.release()
-	}
+	d.below.release()
 	return errors.Join(err, d.sleep.close())
 }
 
 // leave closes the links, waits for jobs, and takes the driver out of its exchange.
 func (d *driver) leave() error {
 	err := d.nics.Close()
-	d.awaitTies()
+	d.ties.await()
 	for i := range d.links {
 		d.links[i].tap.Close()
 	}

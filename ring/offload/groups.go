@@ -47,7 +47,7 @@ func (d *driver) groupsOf(e *entry, list []ring.Membership, joined []shadow.Grou
 			want = append(want, g) // also while the interface is gone: it may come back
 			continue
 		}
-		at, err := groupInterface(d.snapshot(), m.Group, index)
+		at, err := groupInterface(d.below.snapshot(), m.Group, index)
 		switch {
 		case err != nil && index != 0: // the other groups are joined all the same
 			e.reasons = append(e.reasons, ring.Reason{Code: "link.gone",
@@ -65,8 +65,8 @@ func (d *driver) groupsOf(e *entry, list []ring.Membership, joined []shadow.Grou
 // ChangeMembership joins or leaves a group in the kernel: with the socket's descriptor, or with a further one when that has no room. Not
 // for Poll.
 func (d *driver) ChangeMembership(s *ring.Socket, m ring.Membership, join bool) error {
-	if d.memoryHost != nil {
-		return d.memoryHost.SetMembership(s, m, join)
+	if d.below.memoryHost != nil {
+		return d.below.memoryHost.SetMembership(s, m, join)
 	}
 	return kernel.NameLimit(s, m, d.setMembership(s, m, join))
 }
@@ -74,18 +74,18 @@ func (d *driver) ChangeMembership(s *ring.Socket, m ring.Membership, join bool) 
 // setMembership is ChangeMembership with the kernel's own errors. A socket that the stack does not carry has no membership sockets: its
 // descriptor alone joins.
 func (d *driver) setMembership(s *ring.Socket, m ring.Membership, join bool) error {
-	d.awaitTies() // their jobs join groups on the same descriptors
+	d.ties.await() // their jobs join groups on the same descriptors
 	e := d.table.of(s)
 	g, ok := shadow.GroupOf(m)
 	if e == nil || !e.inStack || !ok {
-		return d.system.Kernel.SetMembership(kernel.FD(s), m.Group, m.Interface, m.Source, join)
+		return d.below.system.Kernel.SetMembership(kernel.FD(s), m.Group, m.Interface, m.Source, join)
 	}
 	if !join {
 		return e.groups.Leave(g)
 	}
 	resolved := g.IfIndex
 	if resolved == 0 {
-		at, err := groupInterface(d.snapshot(), m.Group, 0)
+		at, err := groupInterface(d.below.snapshot(), m.Group, 0)
 		if err != nil {
 			return err
 		}

@@ -37,7 +37,7 @@ func (d *driver) needsKernel(owner uint64, to wire.Addr, port uint16, iface int)
 			return true
 		}
 		e.groupFlows = append(e.groupFlows, f)
-		if w := d.config.Exchange.watcher; w != nil {
+		if w := d.others.watcher; w != nil {
 			w.AddSend(d.keyOf(e), d.inode(e), f)
 		}
 	}
@@ -55,7 +55,7 @@ const (
 
 // kernelReceives looks a group up in what the exchange's watcher knows.
 func (d *driver) kernelReceives(f shadow.GroupFlow) receivers {
-	switch received, known := d.others.Received[f]; {
+	switch received, known := d.others.known.Received[f]; {
 	case !known:
 		return unknown
 	case received:
@@ -66,7 +66,7 @@ func (d *driver) kernelReceives(f shadow.GroupFlow) receivers {
 
 // withdrawGroupFlows tells the watcher that a socket which is detached sends to no group any more.
 func (d *driver) withdrawGroupFlows(e *entry) {
-	if w := d.config.Exchange.watcher; w != nil && len(e.groupFlows) > 0 {
+	if w := d.others.watcher; w != nil && len(e.groupFlows) > 0 {
 		w.RemoveSends(d.keyOf(e))
 	}
 }
@@ -78,13 +78,13 @@ func (d *driver) reviewSends(before *shadow.OtherSockets) {
 	d.table.each(func(e *entry) {
 		for _, f := range e.groupFlows {
 			was, known := before.Received[f]
-			is, knownNow := d.others.Received[f]
+			is, knownNow := d.others.known.Received[f]
 			if was == is && known == knownNow {
 				continue
 			}
 			changed = true
 			if known && ring.OptionsOf(e.s).MulticastLoop { // what was not known before has not changed
-				e.notifyPath, d.notifyPaths = true, true
+				d.paths.note(e)
 			}
 		}
 	})
@@ -118,7 +118,7 @@ func (d *driver) sendReasons(e *entry) (list []ring.Reason) {
 		}
 	}
 	add(some, "sockets of the kernel on this host receive it")
-	switch w := d.config.Exchange.watcher; {
+	switch w := d.others.watcher; {
 	case w == nil: // without a kernel nothing is left to it
 	case w.Why() != nil:
 		add(unknown, "whether sockets of the kernel receive it cannot be known: "+w.Why().Error())

@@ -26,7 +26,7 @@ func (d *driver) receiveHandoff(k *ring.Sink, q *handoff.Queue) {
 	}
 	d.turn.idle = 0
 	d.deliver(k)
-	if d.streams != nil && d.streams.HasFacts() {
-		d.streams.Report(k)
+	if d.tcp.streams != nil && d.tcp.streams.HasFacts() {
+		d.tcp.streams.Report(k)
 	}
 }

@@ -6,6 +6,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/socketxtreme/socketxtreme/internal/clock"
+	"github.com/socketxtreme/socketxtreme/internal/ip"
 	"github.com/socketxtreme/socketxtreme/internal/wire"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/offload/shadow"
@@ -37,13 +39,9 @@ const (
 	icmpFilterTypes = 1<<wire.ICMPUnreachable | 1<<wire.ICMPTimeExceeded | 1<<wire.ICMPParameter
 )
 
-// openICMPErrors opens the raw socket of a driver that carries TCP, if it is beside a kernel. Without CAP_NET_RAW there is none, and the
-// paths of streams say so.
-func (d *driver) openICMPErrors() error {
-	x := &d.icmp
-	if d.memoryHost != nil {
-		return nil
-	}
+// open opens the raw socket of a driver that carries TCP beside a kernel, and puts it into the list of shadows. Without CAP_NET_RAW there is
+// none, and the paths of streams say so.
+func (x *icmpErrors) open(list *shadow.List) error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.IPPROTO_ICMP)
 	if errors.Is(err, unix.EPERM) {
 		x.missing = ring.Reason{Code: "tcp.no_icmp", Text: "without CAP_NET_RAW no ICMP error reaches connections: one to a port or host that " +
@@ -56,35 +54,34 @@ func (d *driver) openICMPErrors() error {
 	x.fd = fd
 	filter := ^int32(icmpFilterTypes)
 	if err := unix.SetsockoptInt(fd, unix.SOL_RAW, icmpFilter, int(filter)); err != nil {
-		return errors.Join(fmt.Errorf("ICMP_FILTER: %w", err), d.closeICMPErrors())
+		return errors.Join(fmt.Errorf("ICMP_FILTER: %w", err), x.close(list))
 	}
-	if err := d.shadows.StartWatching(&x.watch, fd, icmpErrorsSlot, 0); err != nil {
-		return errors.Join(err, d.closeICMPErrors())
+	if err := list.StartWatching(&x.watch, fd, icmpErrorsSlot, 0); err != nil {
+		return errors.Join(err, x.close(list))
 	}
 	return nil
 }
 
-// closeICMPErrors closes the raw socket.
-func (d *driver) closeICMPErrors() error {
-	x := &d.icmp
+// close closes the raw socket.
+func (x *icmpErrors) close(list *shadow.List) error {
 	if x.fd < 0 {
 		return nil
 	}
-	d.shadows.Remove(&x.watch)
+	list.Remove(&x.watch)
 	err := unix.Close(x.fd)
 	x.fd = -1
 	return err
 }
 
-// readICMPErrors gives the stack those of the ICMP errors received on the raw socket that quote TCP, and reports whether more may wait there.
-func (d *driver) readICMPErrors() (more bool) {
+// read gives the stack those of the ICMP errors received on the raw socket that quote TCP, and reports whether more may wait there.
+func (x *icmpErrors) read(stack *ip.Stack, now clock.Time) (more bool) {
 	for range icmpErrorBurst {
-		n, err := unix.Read(d.icmp.fd, d.icmp.buffer[:])
+		n, err := unix.Read(x.fd, x.buffer[:])
 		if err != nil {
 			return err == unix.EINTR
 		}
-		if d.ip.ErrorViaKernel(d.turn.now, d.icmp.buffer[:n], wire.ProtocolTCP) == wire.Accept {
-			d.icmp.taken++
+		if stack.ErrorViaKernel(now, x.buffer[:n], wire.ProtocolTCP) == wire.Accept {
+			x.taken++
 		}
 	}
 	return true

@@ -54,7 +54,7 @@ func AwaitInterface(drv ring.Driver, on string) {
 func (d *driver) notePaths() {
 	d.table.each(func(e *entry) {
 		if e.inStack && e.boundIf == 0 && e.s.LocalAddr().Addr().IsUnspecified() && !d.hasGroups(e) {
-			e.notifyPath, d.notifyPaths = true, true
+			d.paths.note(e)
 		}
 	})
 }
@@ -142,7 +142,7 @@ func (d attachments) LinkRenumbered(place int, l *nic.Link) {
 
 // TargetAdded claims the flows of all sockets at an interface that was opened.
 func (d attachments) TargetAdded(at steering.Target) error {
-	if d.memoryHost != nil { // every frame of the wire comes
+	if d.below.memoryHost != nil { // every frame of the wire comes
 		return nil
 	}
 	d.claims.AddTarget(at)
@@ -151,7 +151,7 @@ func (d attachments) TargetAdded(at steering.Target) error {
 
 // TargetRemoved releases the claims at an interface that is left.
 func (d attachments) TargetRemoved(at steering.Target) {
-	if d.memoryHost != nil {
+	if d.below.memoryHost != nil {
 		return
 	}
 	_ = d.releaseAt(at) // counted
@@ -170,7 +170,7 @@ func (d attachments) ClaimsChanged() {
 
 // Renumbered starts the job that makes memberships and device bindings again on an interface that was deleted and made again.
 func (d attachments) Renumbered(ifName string, old, now int) *nic.Job {
-	if d.memoryHost != nil { // its sockets are tied to nothing outside the stack
+	if d.below.memoryHost != nil { // its sockets are tied to nothing outside the stack
 		return nil
 	}
 	return d.rejoin(ifName, old, now)
@@ -178,12 +178,11 @@ func (d attachments) Renumbered(ifName string, old, now int) *nic.Job {
 
 // PathsChanged notes interfaces whose sockets have another path now; the turn's end raises PATH for them.
 func (d attachments) PathsChanged(ifIndexes []int) {
-	d.changed = append(d.changed, ifIndexes...)
+	d.paths.noteInterfaces(ifIndexes)
 	d.reportLinks(ifIndexes)
 	d.updateStreamClaims() // a ring that has a queue of an interface now can carry TCP there, one that has none any more cannot
 	d.stats.PathChanges++
 	d.scanMovesSoon()
-	d.notifyPaths = true
 	d.shadows.LookSoon()
 }
 
@@ -211,8 +210,7 @@ func (d attachments) reportLinks(ifIndexes []int) {
 		if x.Interface.VLAN != 0 {
 			name = fmt.Sprintf("%s VLAN %d", name, x.Interface.VLAN)
 		}
-		if d.linkState[name] != what {
-			d.linkState[name] = what
+		if d.paths.isNews(name, what) {
 			d.config.LinkChanged(LinkChange{name, x.Why.Code, what})
 		}
 	}

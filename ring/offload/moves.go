@@ -105,18 +105,18 @@ func MoveToStack(drv ring.Driver, s *ring.Socket) error { return orderMove(drv, 
 
 func orderMove(drv ring.Driver, s *ring.Socket, toKernel bool) error {
 	d, ok := drv.(*driver)
-	if !ok || d.streams == nil || d.kernelPorts == nil || ring.HandleOf(s).Kind != ring.KindStream {
+	if !ok || d.tcp.streams == nil || d.tcp.ports == nil || ring.HandleOf(s).Kind != ring.KindStream {
 		return fmt.Errorf("offload: move a connection: not one of a ring with TCP beside a kernel: %w", unix.EINVAL)
 	}
-	_, moved := d.moves.moved[s]
+	_, moved := d.tcp.moves.moved[s]
 	switch {
 	case toKernel && moved:
-		d.moves.moved[s].asked = true
+		d.tcp.moves.moved[s].asked = true
 		return nil
 	case toKernel == isKernels(s):
 		return fmt.Errorf("offload: move a connection: it is there, or the stack never had it: %w", unix.EINVAL)
 	}
-	d.addOrder(s, moveOrder{toKernel: toKernel, asked: true, why: movedReason("it was asked for")})
+	d.tcp.moves.add(s, moveOrder{toKernel: toKernel, asked: true, why: movedReason("it was asked for")})
 	return nil
 }
 
@@ -125,9 +125,8 @@ func movedReason(why string) ring.Reason {
 	return ring.Reason{Code: "tcp.moved", Text: "the connection was moved into the kernel: " + why}
 }
 
-// addOrder has a connection move in one of the next turns.
-func (d *driver) addOrder(s *ring.Socket, o moveOrder) {
-	m := &d.moves
+// add has a connection move in one of the next turns.
+func (m *moves) add(s *ring.Socket, o moveOrder) {
 	if m.orders == nil {
 		m.orders, m.moved, m.refused = map[*ring.Socket]moveOrder{}, map[*ring.Socket]*movedStream{}, map[*ring.Socket]ring.Reason{}
 	}
@@ -137,23 +136,43 @@ func (d *driver) addOrder(s *ring.Socket, o moveOrder) {
 	m.orders[s] = o
 }
 
-// forgetMoves is called when a connection leaves the ring.
-func (d *driver) forgetMoves(s *ring.Socket) {
-	m := &d.moves
+// forget is called when a connection leaves the ring. below is the socket that reserves its port, 0 for none.
+func (m *moves) forget(s *ring.Socket) (below ring.Conn) {
 	delete(m.orders, s)
 	delete(m.refused, s)
 	if x := m.moved[s]; x != nil {
 		delete(m.moved, s)
-		if x.below != 0 {
-			_ = d.kernelPorts.Release(x.below) // it reserved the port, which the connection has
-		}
+		return x.below
+	}
+	return 0
+}
+
+// isIdle reports whether nothing is to be moved or looked for.
+func (m *moves) isIdle() bool { return len(m.queue) == 0 && m.scanAt == 0 }
+
+// next is when the ring has to be polled for moves.
+func (m *moves) next(now clock.Time) clock.Time {
+	next := clock.Never
+	if m.scanAt != 0 {
+		next = m.scanAt
+	}
+	for _, s := range m.queue {
+		next = min(next, max(m.orders[s].notBefore, now)) // without an order any more: now
+	}
+	return next
+}
+
+// forgetMoves is called when a connection leaves the ring.
+func (d *driver) forgetMoves(s *ring.Socket) {
+	if below := d.tcp.moves.forget(s); below != 0 {
+		_ = d.tcp.ports.Release(below) // it reserved the port, which the connection has
 	}
 }
 
 // scanMovesSoon has the ring look for connections that are to move, some time after the interfaces or routes have changed.
 func (d *driver) scanMovesSoon() {
-	if d.streams != nil && d.kernelPorts != nil && d.config.TCP.MoveAfter >= 0 {
-		d.moves.scanAt = d.turn.now.Add(min(moveScan, d.moveAfter()))
+	if d.tcp.streams != nil && d.tcp.ports != nil && d.config.TCP.MoveAfter >= 0 {
+		d.tcp.moves.scanAt = d.turn.now.Add(min(moveScan, d.moveAfter()))
 	}
 }
 
@@ -165,21 +184,9 @@ func (d *driver) moveAfter() clock.Duration {
 	return moveAfter
 }
 
-// nextMove is when the ring has to be polled for moves.
-func (d *driver) nextMove() clock.Time {
-	next := clock.Never
-	if d.moves.scanAt != 0 {
-		next = d.moves.scanAt
-	}
-	for _, s := range d.moves.queue {
-		next = min(next, max(d.moves.orders[s].notBefore, d.turn.now)) // without an order any more: now
-	}
-	return next
-}
-
 // moveConnections is a turn's share of moves.
 func (d *driver) moveConnections(k *ring.Sink) {
-	m := &d.moves
+	m := &d.tcp.moves
 	if m.scanAt != 0 && d.turn.now >= m.scanAt {
 		d.scanMoves()
 	}
@@ -205,7 +212,7 @@ func (d *driver) moveConnections(k *ring.Sink) {
 		}
 		switch {
 		case errors.Is(err, unix.EINPROGRESS), o.postpone(err, d.turn.now):
-			d.addOrder(s, o) // a later turn
+			m.add(s, o) // a later turn
 		case err != nil:
 			m.refusals++
 			if x := m.moved[s]; x != nil && errors.Is(err, repair.ErrState) {
@@ -282,7 +289,7 @@ func (d *driver) moveToKernel(k *ring.Sink, s *ring.Socket, o moveOrder) error {
 		return err
 	}
 	defer end()
-	x, err := d.streams.Export(s)
+	x, err := d.tcp.streams.Export(s)
 	if err != nil {
 		return err
 	}
@@ -290,7 +297,7 @@ func (d *driver) moveToKernel(k *ring.Sink, s *ring.Socket, o moveOrder) error {
 	c, err := repair.Create(&repair.State{Snapshot: x.Snapshot, Received: x.Received, Sent: x.Sent, Unsent: x.Unsent,
 		BufferLock: unix.SOCK_BUF_LOCK_MASK})
 	if err != nil {
-		return errors.Join(err, d.streams.Resume(s))
+		return errors.Join(err, d.tcp.streams.Resume(s))
 	}
 	// Before the socket is activated: it sends at once, and must get the answers.
 	for _, x := range list {
@@ -306,30 +313,30 @@ func (d *driver) moveToKernel(k *ring.Sink, s *ring.Socket, o moveOrder) error {
 		for _, x := range list {
 			x.StopPassing(x.flow) // of one that did not pass it changes nothing
 		}
-		return errors.Join(err, c.Discard(), d.streams.Resume(s))
+		return errors.Join(err, c.Discard(), d.tcp.streams.Resume(s))
 	}
-	was, err := d.streams.Discard(s)
+	was, err := d.tcp.streams.Discard(s)
 	if err != nil {
 		return errors.Join(err, unix.Close(fd)) // cannot be: Export has stopped it
 	}
-	d.moves.moved[s] = &movedStream{below: was.Below, settings: x.Settings, asked: o.asked}
-	d.moves.toKernel++
-	ring.SetTransport(s, d.kernelPorts.streams, ring.Conn(fd))
+	d.tcp.moves.moved[s] = &movedStream{below: was.Below, settings: x.Settings, asked: o.asked}
+	d.tcp.moves.toKernel++
+	ring.SetTransport(s, d.tcp.ports.streams, ring.Conn(fd))
 	if err := d.attachKernelStream(s, o.why); err != nil {
 		k.Failed(s, unix.ENOMEM) // the inner driver could not be made
 		return nil
 	}
 	if was.Reading {
-		err = d.viaKernel.SetReceiving(s, true)
+		err = d.tcp.viaKernel.SetReceiving(s, true)
 	}
 	if was.WantsRoom && err == nil {
-		err = d.viaKernel.NotifyWritable(s)
+		err = d.tcp.viaKernel.NotifyWritable(s)
 	}
 	if err != nil {
 		k.Failed(s, errnoOf(err))
 		return nil
 	}
-	k.Move(s, d.kernelPorts.streams, ring.Conn(fd))
+	k.Move(s, d.tcp.ports.streams, ring.Conn(fd))
 	d.shadows.LookSoon()
 	return nil
 }
@@ -345,8 +352,8 @@ func errnoOf(err error) unix.Errno {
 
 // moveToStack moves a connection out of the kernel. On an error it stays there.
 func (d *driver) moveToStack(k *ring.Sink, s *ring.Socket) error {
-	m := d.moves.moved[s]
-	doing := epoll.ActivityOf(d.viaKernel.Driver, s)
+	m := d.tcp.moves.moved[s]
+	doing := epoll.ActivityOf(d.tcp.viaKernel.Driver, s)
 	switch {
 	case doing.Over:
 		return repair.ErrState
@@ -367,44 +374,44 @@ func (d *driver) moveToStack(k *ring.Sink, s *ring.Socket) error {
 	agreed := x.Settings
 	x.Settings = m.settings // what the kernel has no option for too
 	x.Settings.SACK, x.Settings.Timestamps, x.Settings.WindowScale = agreed.SACK, agreed.Timestamps, agreed.WindowScale
-	c, err := d.streams.Import(s, &x, m.below)
+	c, err := d.tcp.streams.Import(s, &x, m.below)
 	if err != nil {
 		return errors.Join(err, f.Resume())
 	}
-	d.viaKernel.Detach(s)
+	d.tcp.viaKernel.Detach(s)
 	d.table.remove(d.table.of(s))
 	_ = f.Close() // nothing is sent
 	for _, x := range list {
 		x.StopPassing(x.flow)
 	}
-	delete(d.moves.moved, s)
-	d.moves.toStack++
-	k.Move(s, d.streams, c)
+	delete(d.tcp.moves.moved, s)
+	d.tcp.moves.toStack++
+	k.Move(s, d.tcp.streams, c)
 	if doing.Receiving {
-		d.streams.SetReceiving(s, true)
+		d.tcp.streams.SetReceiving(s, true)
 	}
 	if doing.AwaitsRoom {
-		d.streams.NotifyWritable(s)
+		d.tcp.streams.NotifyWritable(s)
 	}
 	return nil
 }
 
 // scanMoves orders the moves that interfaces and routes ask for.
 func (d *driver) scanMoves() {
-	m := &d.moves
+	m := &d.tcp.moves
 	m.lostSince = d.lostInterfaces()
 	found := false
-	d.streams.EachSocket(func(s *ring.Socket) {
+	d.tcp.streams.EachSocket(func(s *ring.Socket) {
 		if ring.HandleOf(s).Kind == ring.KindStream && !ring.IsConnecting(s) {
 			if why := d.leavesStack(s); why != "" {
 				found = true
-				d.addOrder(s, moveOrder{toKernel: true, why: movedReason(why)})
+				d.tcp.moves.add(s, moveOrder{toKernel: true, why: movedReason(why)})
 			}
 		}
 	})
 	for s, x := range m.moved {
 		if !x.asked && !x.stays && d.returnsToStack(s) {
-			d.addOrder(s, moveOrder{})
+			d.tcp.moves.add(s, moveOrder{})
 		}
 	}
 	switch {
@@ -426,7 +433,7 @@ func (d *driver) lostInterfaces() map[int]clock.Time {
 	for _, x := range d.nics.Statuses() {
 		if x.Why.Code == "" && !x.HandedOver {
 			carries[x.IfIndex] = true
-		} else if since, was := d.moves.lostSince[x.IfIndex]; was {
+		} else if since, was := d.tcp.moves.lostSince[x.IfIndex]; was {
 			lost[x.IfIndex] = since
 		} else {
 			lost[x.IfIndex] = d.turn.now
@@ -438,7 +445,7 @@ func (d *driver) lostInterfaces() map[int]clock.Time {
 
 // kernelRoute is the interface by which the kernel sends to a connection's peer.
 func (d *driver) kernelRoute(s *ring.Socket) (l host.Link, ok bool) {
-	t := d.snapshot()
+	t := d.below.snapshot()
 	w, err := t.Route(host.Query{Target: s.RemoteAddr().Addr().Unmap(), Source: s.LocalAddr().Addr().Unmap(), Interface: d.nics.CurrentIndex(s.Device())})
 	if err != nil {
 		return l, false
@@ -455,7 +462,7 @@ func (d *driver) leavesStack(s *ring.Socket) string {
 	case !d.nics.Has(l.Index):
 		return "its route leads over " + l.Name + ", which is no link of the ring"
 	}
-	if since, lost := d.moves.lostSince[l.Index]; lost && d.turn.now.Sub(since) >= d.moveAfter() {
+	if since, lost := d.tcp.moves.lostSince[l.Index]; lost && d.turn.now.Sub(since) >= d.moveAfter() {
 		return l.Name + " carries no frames of the ring for " + d.turn.now.Sub(since).Round(clock.Second).String()
 	}
 	return ""
@@ -467,6 +474,6 @@ func (d *driver) returnsToStack(s *ring.Socket) bool {
 	if !ok || !d.nics.Has(l.Index) {
 		return false
 	}
-	_, lost := d.moves.lostSince[l.Index]
+	_, lost := d.tcp.moves.lostSince[l.Index]
 	return !lost
 }

@@ -59,7 +59,7 @@ func lostLinksDriver(t *testing.T, lost ...bool) *driver {
 	}
 	h, err := NewMemoryHost(f, nil)
 	require.NoError(t, err)
-	d := &driver{config: Config{TCP: &stream.Options{}}, streams: &stream.Transport{}}
+	d := &driver{config: Config{TCP: &stream.Options{}}, tcp: streamPart{streams: &stream.Transport{}}}
 	d.nics = nic.New(nic.Config{Table: nic.NewTable(nic.TableConfig{Host: h, Open: nic.OpenLinks(h, links)}), Ring: 1, Events: ignoredEvents{},
 		Clock: func() clock.Time { return d.turn.now }, Wake: func() {}, Background: systemOf(h).Background})
 	for i := range lost {
@@ -75,22 +75,22 @@ func lostLinksDriver(t *testing.T, lost ...bool) *driver {
 func TestAnInterfaceIsLostWhenAllItsLinksAre(t *testing.T) {
 	for _, lost := range [][]bool{{false, true}, {true, false}, {false, true, true}} {
 		d := lostLinksDriver(t, lost...)
-		require.Empty(t, d.moves.lostSince, "lost: %v", lost)
-		require.Zero(t, d.moves.scanAt, "there is nothing to look for")
+		require.Empty(t, d.tcp.moves.lostSince, "lost: %v", lost)
+		require.Zero(t, d.tcp.moves.scanAt, "there is nothing to look for")
 	}
 	d := lostLinksDriver(t, true, true)
-	require.Equal(t, clock.Time(clock.Second), d.moves.lostSince[7])
+	require.Equal(t, clock.Time(clock.Second), d.tcp.moves.lostSince[7])
 	d.turn.now = d.turn.now.Add(clock.Second)
 	d.scanMoves()
-	require.Equal(t, clock.Time(clock.Second), d.moves.lostSince[7], "since the first look")
+	require.Equal(t, clock.Time(clock.Second), d.tcp.moves.lostSince[7], "since the first look")
 }
 
 // An interface that was lost and is not the ring's any more, or has another number, is not looked for for ever.
 func TestALostInterfaceThatLeftIsForgotten(t *testing.T) {
 	d := lostLinksDriver(t, true)
-	require.NotEmpty(t, d.moves.lostSince)
+	require.NotEmpty(t, d.tcp.moves.lostSince)
 	d.nics = nic.New(nic.Config{})
 	d.scanMoves()
-	require.Empty(t, d.moves.lostSince)
-	require.Zero(t, d.moves.scanAt)
+	require.Empty(t, d.tcp.moves.lostSince)
+	require.Zero(t, d.tcp.moves.scanAt)
 }

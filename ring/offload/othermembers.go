@@ -8,23 +8,39 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/offload/shadow"
 )
 
+// otherSockets is what the exchange's watcher knows of other sockets of this host.
+type otherSockets struct {
+	watcher *shadow.GroupWatcher // nil without a kernel
+	known   *shadow.OtherSockets
+	version uint64 // that known is of
+}
+
+// hasNews reports whether the watcher has found something since read.
+func (o *otherSockets) hasNews() bool { return o.watcher != nil && o.watcher.Version() != o.version }
+
+// read is what the watcher knows now. It may be of a later version than the one that is noted, which is then read again.
+func (o *otherSockets) read() *shadow.OtherSockets {
+	o.version = o.watcher.Version()
+	return o.watcher.OtherSockets()
+}
+
 // publishMembers tells the exchange's watcher which groups a socket has joined, so that it looks for other members of them on this host.
 func (d *driver) publishMembers(e *entry) {
-	if w := d.config.Exchange.watcher; w != nil {
+	if w := d.others.watcher; w != nil {
 		e.groups.Publish(w, d.keyOf(e), d.nics.CurrentIndex, d.joinedGroups(e))
 	}
 }
 
 // publishMember is publishMembers for one group that was joined or left.
 func (d *driver) publishMember(e *entry, g shadow.Group) {
-	if w := d.config.Exchange.watcher; w != nil {
+	if w := d.others.watcher; w != nil {
 		e.groups.PublishGroup(w, d.keyOf(e), d.nics.CurrentIndex, d.joinedGroups(e), g)
 	}
 }
 
 // isShared reports whether other sockets of this host are members of a group of the socket as well.
 func (d *driver) isShared(e *entry, g shadow.Group) bool {
-	return d.others.IsShared(g, e.s.LocalAddr().Port(), d.nics.CurrentIndex)
+	return d.others.known.IsShared(g, e.s.LocalAddr().Port(), d.nics.CurrentIndex)
 }
 
 // sharesGroup reports whether any of the socket's groups has other members on this host.
@@ -47,7 +63,7 @@ var (
 
 // groupReasons are the reasons in a socket's path for groups with other members on this host.
 func (d *driver) groupReasons(e *entry) (list []ring.Reason) {
-	w := d.config.Exchange.watcher
+	w := d.others.watcher
 	if w == nil || !d.hasGroups(e) {
 		return nil
 	}
@@ -77,40 +93,38 @@ func (d *driver) leavesAllToKernel(e *entry) bool {
 // reviewOtherSockets is called when the exchange's watcher has found something new of other sockets of this host: groups and ports that they
 // share with ours, groups that they receive. Claims and routes follow, and sockets whose path has changed receive PATH.
 func (d *driver) reviewOtherSockets() {
-	f := d.config.Exchange.watcher
-	d.othersVersion = f.Version()
-	before, now := d.others, f.OtherSockets()
-	if d.others = now; !maps.Equal(before.Received, now.Received) {
+	before, now := d.others.known, d.others.read()
+	if d.others.known = now; !maps.Equal(before.Received, now.Received) {
 		d.reviewSends(before)
 	}
 	// What is claimed for a socket depends on both: on its port, then on its groups.
-	d.others = &shadow.OtherSockets{Shared: before.Shared, Received: now.Received, Ports: now.Ports}
+	d.others.known = &shadow.OtherSockets{Shared: before.Shared, Received: now.Received, Ports: now.Ports}
 	if !maps.Equal(before.Ports, now.Ports) {
 		d.reviewPorts(before)
 	}
 	if maps.Equal(before.Shared, now.Shared) {
-		d.others = now
+		d.others.known = now
 		return
 	}
-	older := d.others
+	older := d.others.known
 	d.table.each(func(e *entry) { // sharesGroup and leavesAllToKernel read d.others: it is set to the state that is asked for
 		if !d.hasGroups(e) {
 			return
 		}
-		d.others = older
+		d.others.known = older
 		was := d.sharesGroup(e)
 		all := d.leavesAllToKernel(e)
-		d.others = now
+		d.others.known = now
 		is := d.sharesGroup(e)
 		if !was && !is {
 			return
 		}
 		d.updateClaims(e)
 		if was != is || all != d.leavesAllToKernel(e) {
-			e.notifyPath, d.notifyPaths = true, true
+			d.paths.note(e)
 		}
 	})
-	d.others = now
+	d.others.known = now
 	d.shadows.LookSoon()
 	d.stats.PathChanges++
 }

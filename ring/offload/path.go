@@ -34,8 +34,8 @@ func (d *driver) Path(s *ring.Socket) ring.Path {
 		return d.kernelStreamPath(e)
 	case d.hasStream(s) && e == nil && isKernels(s): // closed: why the kernel had it is forgotten
 		p := ring.Path{Tier: ring.TierKernel, Kind: d.Kind(), Shadow: true}
-		if d.viaKernel.Driver != nil {
-			p.Kind, p.Shadow = d.viaKernel.Kind(), false
+		if d.tcp.viaKernel.Driver != nil {
+			p.Kind, p.Shadow = d.tcp.viaKernel.Kind(), false
 		}
 		return p
 	case d.hasStream(s):
@@ -100,7 +100,7 @@ func (d *driver) Path(s *ring.Socket) ring.Path {
 	switch {
 	case !e.inStack:
 		p.Lost = firstCode(e.reasons)
-	case carried == 0 && d.memoryHost == nil: // a memory host has no kernel that would carry the socket
+	case carried == 0 && d.below.memoryHost == nil: // a memory host has no kernel that would carry the socket
 		if p.Lost = lost; lost == "" {
 			p.Lost = firstCode(e.reasons)
 		}
@@ -128,8 +128,8 @@ func (d *driver) Path(s *ring.Socket) ring.Path {
 // kernelStreamPath is that of a TCP socket which the kernel carries: attachKernelStream has noted why. Its kind is that of the driver inside
 // this one, which reads the kernel's socket.
 func (d *driver) kernelStreamPath(e *entry) ring.Path {
-	p := ring.Path{Tier: ring.TierKernel, Kind: d.viaKernel.Kind(), Lost: e.reasons[0].Code, Reasons: slices.Clone(e.reasons)}
-	if r := d.moves.refused[e.s]; r.Code != "" {
+	p := ring.Path{Tier: ring.TierKernel, Kind: d.tcp.viaKernel.Kind(), Lost: e.reasons[0].Code, Reasons: slices.Clone(e.reasons)}
+	if r := d.tcp.moves.refused[e.s]; r.Code != "" {
 		p.Reasons = append(p.Reasons, r)
 	}
 	return p

@@ -15,8 +15,8 @@ import (
 func (d *driver) Reap(k *ring.Sink) error {
 	d.turn.number++
 	d.turn.isRunning = true
-	if d.streams != nil {
-		d.streams.ForgetAnswers()
+	if d.tcp.streams != nil {
+		d.tcp.streams.ForgetAnswers()
 	}
 	d.ip.Refresh()
 	if len(d.udp.Deliveries()) > 0 { // Pull took them between two turns: they are older than all else
@@ -47,8 +47,8 @@ func (d *driver) Reap(k *ring.Sink) error {
 	if len(d.resumed) > 0 { // before the shadows and the links: a backlog is older
 		d.deliverBacklogs(k)
 	}
-	if d.streams != nil && d.streams.HasFacts() { // of timers, of Pull, and those for which the last turn had no room
-		d.streams.Report(k)
+	if d.tcp.streams != nil && d.tcp.streams.HasFacts() { // of timers, of Pull, and those for which the last turn had no room
+		d.tcp.streams.Report(k)
 	}
 	read := d.shadows.IsDue(d.turn.number, d.turn.idle, d.turn.isLong, d.turn.now) && !d.shadows.tookAll
 	if read {
@@ -60,7 +60,7 @@ func (d *driver) Reap(k *ring.Sink) error {
 		d.udp.Loop()
 		d.deliver(k)
 	}
-	if d.memoryHost == nil { // else no other ring is on the exchange
+	if d.below.memoryHost == nil { // else no other ring is on the exchange
 		d.pollHandoff(k)
 	}
 	// Shadows that left no room for frames are not read in the next turn, so that they cannot keep the links from being read. The links wait
@@ -68,17 +68,17 @@ func (d *driver) Reap(k *ring.Sink) error {
 	if d.shadows.tookAll = read && k.Room() == 0; !d.shadows.LinksWait() && !d.shadows.tookAll {
 		d.receive(k)
 	}
-	if d.streams != nil { // after all that takes buffers in a turn
-		d.streams.MakeRoom()
+	if d.tcp.streams != nil { // after all that takes buffers in a turn
+		d.tcp.streams.MakeRoom()
 	}
 	d.reportChanges(k)
-	if len(d.moves.queue) > 0 || d.moves.scanAt != 0 {
+	if !d.tcp.moves.isIdle() {
 		d.moveConnections(k)
 	}
 	// Answers of the stack, and of callbacks. Only frames leave: what sockets of UDP have queued beside them leaves with the next turn. TCP
 	// makes frames where a callback has answered; else its acknowledgements wait for what the program answers after the Poll.
-	if d.streams != nil && d.streams.HasAnswer() && !d.coalescing.on {
-		d.streams.Output()
+	if d.tcp.streams != nil && d.tcp.streams.HasAnswer() && !d.coalescing.on {
+		d.tcp.streams.Output()
 	}
 	if d.ip.Queued() > 0 && !d.coalescing.on {
 		d.transport.BeginFlush() // frames of sockets may be among them
@@ -120,8 +120,8 @@ func (d *driver) receive(k *ring.Sink) {
 		}
 		if fast < n {
 			d.deliver(k)
-			if d.streams != nil && d.streams.HasFacts() {
-				d.streams.Report(k)
+			if d.tcp.streams != nil && d.tcp.streams.HasFacts() {
+				d.tcp.streams.Report(k)
 			}
 		}
 	}
@@ -199,10 +199,10 @@ func (d *driver) advance() {
 	if at := d.ip.Deadline(); at != clock.Never && d.turn.now >= at {
 		d.ip.Advance(d.turn.now)
 	}
-	if d.streams != nil {
-		d.streams.Expire(d.turn.now)
+	if d.tcp.streams != nil {
+		d.tcp.streams.Expire(d.turn.now)
 	}
-	if w := d.config.Exchange.watcher; w != nil && w.Version() != d.othersVersion {
+	if d.others.hasNews() {
 		d.reviewOtherSockets()
 	}
 	if d.turn.needsCheck() || d.nics.NeedsCheck(d.turn.now, d.ip.Generation()) {
@@ -216,7 +216,7 @@ func (d *driver) advance() {
 // check notices links that were lost or came back. While a link is lost its sockets receive through their shadows: the steering program is
 // gone with it, so the kernel gets every packet.
 func (d *driver) check() {
-	d.collectTies()
+	d.ties.collect()
 	d.nics.Check(d.turn.now)
 }
 
@@ -240,8 +240,8 @@ func (d *driver) reportChanges(k *ring.Sink) {
 		}
 		d.ip.ClearFailures()
 	}
-	if d.notifyPaths {
-		d.notifyPaths = false
+	if d.paths.notify {
+		d.paths.notify = false
 		d.table.each(func(e *entry) {
 			if e.inStack && (e.notifyPath || d.pathChanged(e)) {
 				k.PathChanged(e.s)
@@ -249,7 +249,7 @@ func (d *driver) reportChanges(k *ring.Sink) {
 			e.notifyPath = false
 		})
 		d.notifyStreamPaths(k)
-		d.changed = d.changed[:0]
+		d.paths.changed = d.paths.changed[:0]
 	}
 }
 

@@ -6,6 +6,42 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/offload/shadow"
 )
 
+// ties are the jobs that make again what sockets had of interfaces that were made again, in their order.
+type ties []*nic.Job
+
+// start starts a job behind those that were started before: one interface may be made again and again. finish runs on the owner's goroutine.
+func (t *ties) start(nics *nic.Attachments, work, finish func()) *nic.Job {
+	var before *nic.Job
+	if n := len(*t); n > 0 {
+		before = (*t)[n-1]
+	}
+	j := nics.Start(func() {
+		if before != nil {
+			before.Await()
+		}
+		work()
+	}, finish)
+	*t = append(*t, j)
+	return j
+}
+
+// collect finishes the jobs that have ended.
+func (t *ties) collect() {
+	for len(*t) > 0 && (*t)[0].HasEnded() {
+		j := (*t)[0]
+		*t = (*t)[1:]
+		j.Finish()
+	}
+}
+
+// await waits for all jobs: a change of a membership must not overtake them. It blocks: Poll does not call it.
+func (t *ties) await() {
+	for _, j := range *t {
+		j.Await()
+	}
+	t.collect()
+}
+
 // rejoin follows an interface that was deleted and made again: it has the same name and another number. The kernel forgot the
 // memberships and ties of its sockets with the old one; a job makes them again on the new, or the socket's path says why not. Nil: there
 // are none.
@@ -15,14 +51,7 @@ func (d *driver) rejoin(name string, old, now int) *nic.Job {
 	if len(list) == 0 {
 		return nil
 	}
-	var before *nic.Job
-	if n := len(d.ties); n > 0 {
-		before = d.ties[n-1]
-	}
-	j := d.nics.Start(func() {
-		if before != nil {
-			before.Await() // one interface may be made again and again
-		}
+	return d.ties.start(d.nics, func() {
 		for i := range list {
 			list[i].Make(name)
 		}
@@ -31,25 +60,6 @@ func (d *driver) rejoin(name string, old, now int) *nic.Job {
 			d.tied(&list[i], name)
 		}
 	})
-	d.ties = append(d.ties, j)
-	return j
-}
-
-// collectTies finishes the jobs of rejoin that have ended, in their order.
-func (d *driver) collectTies() {
-	for len(d.ties) > 0 && d.ties[0].HasEnded() {
-		j := d.ties[0]
-		d.ties = d.ties[1:]
-		j.Finish()
-	}
-}
-
-// awaitTies waits for all jobs of rejoin: a change of a membership must not overtake them. It blocks: Poll does not call it.
-func (d *driver) awaitTies() {
-	for _, j := range d.ties {
-		j.Await()
-	}
-	d.collectTies()
 }
 
 // tied is the end of a job for one tie, on the owner's goroutine: the socket's path says what could not be made again.
@@ -59,7 +69,7 @@ func (d *driver) tied(t *shadow.Tie, name string) {
 		return
 	}
 	e.notJoined(name, t.Err)
-	e.notifyPath, d.notifyPaths = true, true
+	d.paths.note(e)
 }
 
 // notJoined adds to the socket's path what could not be made again on an interface.
@@ -73,7 +83,7 @@ func (d *driver) retie(e *entry, name string, old, now int, list []shadow.Tie) [
 	before := len(list)
 	// Device may be an index that the interface had before old: CurrentIndex knows them all.
 	if d.nics.CurrentIndex(e.s.Device()) == now && e.s.Device() != 0 {
-		list = append(list, shadow.DeviceTie(d.system.Kernel, e.s))
+		list = append(list, shadow.DeviceTie(d.below.system.Kernel, e.s))
 	}
 	list = e.groups.Ties(list, d.joinedGroups(e), old, now)
 	ring.OptionsOf(e.s).Renumber(old, now)

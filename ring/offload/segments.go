@@ -36,7 +36,7 @@ func OpenTCP(drv ring.Driver) error {
 // registerTCP makes the driver a receiver of TCP segments. It has no transport for them until startTCP, which is at once without a kernel:
 // nobody else answers there.
 func (d *driver) registerTCP() error {
-	if err := d.ip.Register(wire.ProtocolTCP, segments{d}, nil); err != nil || d.memoryHost == nil {
+	if err := d.ip.Register(wire.ProtocolTCP, segments{d}, nil); err != nil || d.below.memoryHost == nil {
 		return err
 	}
 	return d.startTCP()
@@ -44,33 +44,35 @@ func (d *driver) registerTCP() error {
 
 // openTCP makes the transport of TCP, with what reserves its ports.
 func (d *driver) openTCP(o stream.Options) (err error) {
-	var below stream.Below = d.memoryHost
-	if d.memoryHost == nil {
-		d.kernelPorts = NewKernelPorts(d.host())
-		below = d.kernelPorts
+	var below stream.Below = d.below.memoryHost
+	if d.below.memoryHost == nil {
+		d.tcp.ports = NewKernelPorts(d.below.host)
+		below = d.tcp.ports
 	}
-	d.flowRecord = d.openFlowRecord()
-	d.streams, err = stream.New(stream.Config{Options: o, Host: d, Below: below, IP: d.ip, Clock: d.turn.source,
-		QueueLimit: stack.QueueLimit, Record: d.flowRecord, Transit: d.config.Exchange.transit})
+	if c := d.config.FlowRecord; c != nil && d.below.memoryHost == nil {
+		d.tcp.openRecord(c)
+	}
+	d.tcp.streams, err = stream.New(stream.Config{Options: o, Host: d, Below: below, IP: d.ip, Clock: d.turn.source,
+		QueueLimit: stack.QueueLimit, Record: d.tcp.record, Transit: d.config.Exchange.transit})
 	if err != nil {
-		return errors.Join(err, d.closeFlowRecord())
+		return errors.Join(err, d.tcp.closeRecord())
 	}
 	return nil
 }
 
 // startTCP is OpenTCP.
 func (d *driver) startTCP() error {
-	if d.streams != nil {
+	if d.tcp.streams != nil {
 		return nil
 	}
 	x, o := d.config.Exchange, *d.config.TCP
 	o.Table.Directory, o.Table.Number = x.flows, d.number
 	err := d.openTCP(o)
-	if err == nil {
-		err = d.openICMPErrors()
+	if err == nil && d.below.memoryHost == nil {
+		err = d.tcp.icmp.open(&d.shadows.List)
 	}
 	if err != nil {
-		d.streams = nil
+		d.tcp.streams = nil
 		return fmt.Errorf("offload: %w", err)
 	}
 	x.tcpRings.Or(1 << d.number)
@@ -92,8 +94,8 @@ func (d segments) Input(now clock.Time, b *ip.Burst) {
 				continue
 			}
 			f, ok := flowOf(p.Flow.Target, p.Flow.Source, p.Payload())
-			if ok && f.isSyn && d.streams != nil { // before ringOf, which would find this ring by its TIME-WAIT
-				d.streams.GiveWay(now, p, b.Checksum)
+			if ok && f.isSyn && d.tcp.streams != nil { // before ringOf, which would find this ring by its TIME-WAIT
+				d.tcp.streams.GiveWay(now, p, b.Checksum)
 			}
 			if !ok {
 				continue // Input drops and counts it
@@ -123,8 +125,8 @@ func (d segments) Input(now clock.Time, b *ip.Burst) {
 			d.handoff.Publish()
 		}
 	}
-	if d.streams != nil {
-		d.streams.Input(now, b)
+	if d.tcp.streams != nil {
+		d.tcp.streams.Input(now, b)
 	}
 }
 
@@ -169,10 +171,10 @@ func (d *driver) keep(f *segmentFlow, packet []byte) (to int) {
 // ringOf is the number of the ring that a segment is for: this one, if it has the flow or nobody has; InTransit; 0: no ring carries TCP any
 // more.
 func (d *driver) ringOf(f *segmentFlow) int {
-	if d.streams != nil && d.streams.Table().IsHere(f.local, f.remote) {
+	if d.tcp.streams != nil && d.tcp.streams.Table().IsHere(f.local, f.remote) {
 		return d.number
 	}
-	if d.memoryHost != nil {
+	if d.below.memoryHost != nil {
 		if d.inTransit().Has(f.local, f.remote) {
 			return tcp.InTransit
 		}
@@ -183,7 +185,7 @@ func (d *driver) ringOf(f *segmentFlow) int {
 	switch {
 	case to != 0:
 		return to
-	case d.streams != nil:
+	case d.tcp.streams != nil:
 		return d.number // which answers with a reset
 	}
 	return bits.TrailingZeros64(x.tcpRings.Load()) & tcp.MaxTables // any that can reset the peer; of none TrailingZeros64 is 64: 0
@@ -217,14 +219,14 @@ func (d segments) handOver(to int, b *ip.Burst, n int) wire.Drop {
 // takeSegment takes an IPv4 packet with a segment that another ring has received on the interface and verified. If the flow is another ring's by
 // now, the packet goes on there.
 func (d *driver) takeSegment(now clock.Time, ifIndex int, packet []byte) {
-	if d.streams == nil {
+	if d.tcp.streams == nil {
 		d.ip.Drops()[wire.TCPNoConnection]++ // this ring has the number of one that carried TCP
 		return
 	}
 	if h, _, payload, drop := wire.ParseIPv4(packet); drop == wire.Accept {
 		f, ok := flowOf(h.Target(), h.Source(), payload)
 		if ok && f.isSyn { // as in Input
-			d.streams.GiveWayCopy(now, packet)
+			d.tcp.streams.GiveWayCopy(now, packet)
 		}
 		to := d.ringOf(&f)
 		if ok && to == tcp.InTransit {
@@ -239,12 +241,12 @@ func (d *driver) takeSegment(now clock.Time, ifIndex int, packet []byte) {
 			return
 		}
 	}
-	d.streams.InputCopy(packet)
+	d.tcp.streams.InputCopy(packet)
 }
 
 // forward hands over a copy of a packet that another ring has handed over. Without a buffer it is lost, as on the wire.
 func (d *driver) forward(to, ifIndex int, packet []byte) {
-	if frame := d.streams.CopyPacket(packet); !frame.IsZero() {
+	if frame := d.tcp.streams.CopyPacket(packet); !frame.IsZero() {
 		d.handoff.SendSegment(to, uint32(ifIndex), frame)
 		d.handoff.Publish()
 	}
@@ -252,18 +254,18 @@ func (d *driver) forward(to, ifIndex int, packet []byte) {
 
 // Error gives TCP an ICMP error about one of its segments.
 func (d segments) Error(now clock.Time, e ip.ICMPError) wire.Drop {
-	if d.streams == nil {
+	if d.tcp.streams == nil {
 		return wire.ICMPNoSocket
 	}
-	return d.streams.Error(now, e)
+	return d.tcp.streams.Error(now, e)
 }
 
 // Changed passes a change of the host on.
 func (d segments) Changed(c ip.Change) {
-	if d.streams != nil {
+	if d.tcp.streams != nil {
 		if c.Kind == ip.TablesChanged {
 			d.scanMovesSoon()
 		}
-		d.streams.Changed(c)
+		d.tcp.streams.Changed(c)
 	}
 }

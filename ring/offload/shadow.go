@@ -21,7 +21,7 @@ type shadows struct {
 // openShadows makes the list of the sockets' shadows.
 func (d *driver) openShadows() error {
 	d.shadows.refuse = d.isNotJoined // made once: a method value is an allocation
-	return d.shadows.Open(d.system.Kernel, d.pool, d.config.ShadowEvery, func(slot, gen uint32) *shadow.Watch {
+	return d.shadows.Open(d.below.system.Kernel, d.pool, d.config.ShadowEvery, func(slot, gen uint32) *shadow.Watch {
 		if e := d.table.find(slot, gen); e != nil {
 			return &e.watch
 		}
@@ -30,7 +30,7 @@ func (d *driver) openShadows() error {
 }
 
 // inode is the number of the socket's shadow in the kernel's lists.
-func (d *driver) inode(e *entry) uint64 { return d.system.Kernel.Inode(kernel.FD(e.s)) }
+func (d *driver) inode(e *entry) uint64 { return d.below.system.Kernel.Inode(kernel.FD(e.s)) }
 
 // readShadows delivers what the kernel has received for the sockets whose shadows are ready, and for the streams that it carries.
 func (d *driver) readShadows(k *ring.Sink) error {
@@ -47,7 +47,7 @@ func (d *driver) readShadows(k *ring.Sink) error {
 	for i := range ready {
 		slot, gen := ready[i].Key()
 		if slot == icmpErrorsSlot {
-			more = d.readICMPErrors() || more
+			more = d.tcp.icmp.read(d.ip, d.turn.now) || more
 		} else if e := d.table.find(slot, gen); e != nil {
 			more = d.readShadow(k, e, ready[i].Events, burst) || more
 		}
@@ -66,7 +66,7 @@ func (d *driver) readShadow(k *ring.Sink, e *entry, events uint32, burst int) (m
 		defer in.SetRefuse(nil)
 	}
 	if events&unix.EPOLLERR != 0 {
-		if errno := d.system.Kernel.PendingError(kernel.FD(s)); errno != 0 {
+		if errno := d.below.system.Kernel.PendingError(kernel.FD(s)); errno != 0 {
 			k.Failed(s, errno)
 			if e.s != s { // a callback closed the socket; another may have the slot
 				return false

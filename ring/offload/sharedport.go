@@ -12,7 +12,7 @@ import (
 // publishPort tells the exchange's watcher that a socket's port may be shared (SO_REUSEPORT, SO_REUSEADDR), so that it looks for other sockets
 // with it, or that it may not be shared any more.
 func (d *driver) publishPort(e *entry) {
-	w := d.config.Exchange.watcher
+	w := d.others.watcher
 	if w == nil {
 		return
 	}
@@ -22,7 +22,7 @@ func (d *driver) publishPort(e *entry) {
 		return
 	}
 	u := shadow.PortUse{Inode: d.inode(e), Local: at.Addr().As4(), Port: at.Port(), IfIndex: uint32(d.nics.CurrentIndex(e.s.Device())),
-		Broadcast: isBroadcast(d.snapshot(), at.Addr()), Strangers: d.config.ThreeTuple && e.s.RemoteAddr().IsValid()}
+		Broadcast: isBroadcast(d.below.snapshot(), at.Addr()), Strangers: d.config.ThreeTuple && e.s.RemoteAddr().IsValid()}
 	if u == e.publishedPort {
 		return
 	}
@@ -41,12 +41,12 @@ func (d *driver) withdrawPort(e *entry) {
 		return
 	}
 	e.publishedPort = shadow.PortUse{}
-	d.config.Exchange.watcher.RemovePort(d.keyOf(e))
+	d.others.watcher.RemovePort(d.keyOf(e))
 }
 
 // sharesPort reports whether another socket of this host has the port too.
 func (d *driver) sharesPort(e *entry) bool {
-	_, ok := d.others.Ports[e.publishedPort]
+	_, ok := d.others.known.Ports[e.publishedPort]
 	return ok
 }
 
@@ -79,11 +79,11 @@ func (d *driver) portReasons(e *entry) []ring.Reason {
 func (d *driver) reviewPorts(before *shadow.OtherSockets) {
 	d.table.each(func(e *entry) {
 		_, was := before.Ports[e.publishedPort]
-		if _, is := d.others.Ports[e.publishedPort]; was == is {
+		if _, is := d.others.known.Ports[e.publishedPort]; was == is {
 			return
 		}
 		d.updateClaims(e)
-		e.notifyPath, d.notifyPaths = true, true
+		d.paths.note(e)
 	})
 	d.shadows.LookSoon()
 	d.stats.PathChanges++

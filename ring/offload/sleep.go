@@ -13,7 +13,7 @@ func (d *driver) openDescriptors() error {
 	if err != nil {
 		return err
 	}
-	if d.memoryHost == nil {
+	if d.below.memoryHost == nil {
 		if err = d.openShadows(); err == nil {
 			err = d.sleep.add(d.shadows.FD(), shadowKey)
 		}
@@ -56,8 +56,8 @@ func (d *driver) Arm(deadline, now clock.Time) (pending bool, err error) {
 // ReturnSpare returns the buffers of reading the shadows.
 func (d *driver) ReturnSpare() {
 	d.shadows.ReturnSpare()
-	if d.viaKernel.Driver != nil {
-		d.viaKernel.ReturnSpare()
+	if d.tcp.viaKernel.Driver != nil {
+		d.tcp.viaKernel.ReturnSpare()
 	}
 }
 
@@ -96,8 +96,8 @@ func (d *driver) flushBeforeSleep() (pending bool, err error) {
 	if d.handoff != nil { // the buffers are not to stay away from the pool during a sleep
 		d.handoff.Reclaim()
 	}
-	if d.notifyPaths || len(d.flights.ended) > 0 || d.udp.Looping() || len(d.resumed) > 0 || len(d.udp.Deliveries()) > 0 ||
-		len(d.udp.Errors()) > 0 || len(d.ip.Failures()) > 0 || len(d.sending.waiters) > 0 && d.hasFreeBuffer() || d.streams != nil && d.streams.HasFacts() {
+	if d.paths.notify || len(d.flights.ended) > 0 || d.udp.Looping() || len(d.resumed) > 0 || len(d.udp.Deliveries()) > 0 ||
+		len(d.udp.Errors()) > 0 || len(d.ip.Failures()) > 0 || len(d.sending.waiters) > 0 && d.hasFreeBuffer() || d.tcp.streams != nil && d.tcp.streams.HasFacts() {
 		return true, nil
 	}
 	for i := range d.links {
@@ -117,7 +117,7 @@ func (d *driver) collectSent(i int) bool {
 		}
 		d.flights.endLater(d.burst.dones[j].Token, d.burst.dones[j].Packet, d.burst.dones[j].Errno)
 	}
-	return len(d.flights.ended) > 0 || d.streams != nil && d.streams.HasFacts()
+	return len(d.flights.ended) > 0 || d.tcp.streams != nil && d.tcp.streams.HasFacts()
 }
 
 // pendingSleepMax is the longest sleep while a card has frames to send, or had no room for them: no event reports that it has sent them.
@@ -130,8 +130,8 @@ const downSleepMax = clock.Time(time.Second)
 // reported.
 func (d *driver) nextWake() clock.Time {
 	next := min(d.ip.Deadline(), d.nics.Due())
-	if d.streams != nil {
-		next = min(next, d.streams.Deadline(), d.nextMove())
+	if d.tcp.streams != nil {
+		next = min(next, d.tcp.streams.Deadline(), d.tcp.moves.next(d.turn.now))
 	}
 	if d.sending.awaitsBuffers {
 		next = min(next, d.turn.now.Add(pendingSleepMax))
@@ -146,7 +146,7 @@ func (d *driver) nextWake() clock.Time {
 		}
 	}
 	// Somebody waits for the end of a send: the link that has the frame is asked now and then.
-	if !d.flights.isEmpty() || d.streams != nil && d.streams.AwaitsLinks() {
+	if !d.flights.isEmpty() || d.tcp.streams != nil && d.tcp.streams.AwaitsLinks() {
 		for i := range d.links {
 			if d.links[i].Link.Unsent() > 0 {
 				return min(next, d.turn.now.Add(pendingSleepMax))
@@ -162,12 +162,12 @@ func (d *driver) prepareSleep() (pending bool, err error) {
 	if err = errors.Join(d.sleep.armLinks(d.links), d.shadows.SyncPending()); err != nil {
 		return false, err
 	}
-	if d.viaKernel.Driver != nil {
-		if pending, err = d.viaKernel.Arm(clock.Never, d.turn.now); err != nil {
+	if d.tcp.viaKernel.Driver != nil {
+		if pending, err = d.tcp.viaKernel.Arm(clock.Never, d.turn.now); err != nil {
 			return false, err
 		}
 	}
-	if d.mirror != nil {
+	if d.below.mirror != nil {
 		d.sleep.awaitNeighbours(d.ip.AwaitedNeighbours(nil))
 	}
 	d.sleep.announced.Store(true)
@@ -176,14 +176,14 @@ func (d *driver) prepareSleep() (pending bool, err error) {
 			pending = true
 		}
 	}
-	if d.streams != nil && d.streams.HasRequests() { // a goroutine that refused a connection may have looked before the announcement
+	if d.tcp.streams != nil && d.tcp.streams.HasRequests() { // a goroutine that refused a connection may have looked before the announcement
 		pending = true
 	}
-	pending = pending || d.nics.HasEvents() || d.mirror != nil && d.nics.HasUncheckedTables(d.mirror.Snapshot().Generation())
-	if d.memoryHost == nil { // else no other ring is on the exchange, and no other socket on the host
-		pending = pending || d.handoff.HasIncoming() || d.config.Exchange.watcher.Version() != d.othersVersion
+	pending = pending || d.nics.HasEvents() || d.below.mirror != nil && d.nics.HasUncheckedTables(d.below.mirror.Snapshot().Generation())
+	if d.below.memoryHost == nil { // else no other ring is on the exchange, and no other socket on the host
+		pending = pending || d.handoff.HasIncoming() || d.others.hasNews()
 	}
-	if d.mirror != nil && d.hasUnseenTables() {
+	if d.below.mirror != nil && d.hasUnseenTables() {
 		pending = true // it came after the tables were looked at, and nobody was told to wake us
 	}
 	return pending, nil
@@ -193,7 +193,7 @@ func (d *driver) prepareSleep() (pending bool, err error) {
 // publishes a snapshot before it looks which rings sleep, and this ring has announced its sleep before it looks here: one of the two notices
 // the other.
 func (d *driver) hasUnseenTables() bool {
-	now, seen := d.mirror.Snapshot(), d.ip.Snapshot()
+	now, seen := d.below.mirror.Snapshot(), d.ip.Snapshot()
 	if now.Generation() != seen.Generation() {
 		return true
 	}

@@ -6,67 +6,43 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link"
 	"github.com/socketxtreme/socketxtreme/ring/link/record"
-	"github.com/socketxtreme/socketxtreme/ring/offload/flowrecord"
 	"github.com/socketxtreme/socketxtreme/ring/offload/handoff"
 	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
-	"github.com/socketxtreme/socketxtreme/ring/offload/shadow"
 	"github.com/socketxtreme/socketxtreme/ring/offload/steering"
 	"github.com/socketxtreme/socketxtreme/ring/transport/stack"
-	"github.com/socketxtreme/socketxtreme/ring/transport/stream"
 	"github.com/socketxtreme/socketxtreme/udp"
 )
 
-// driver is the ring.Driver of this package.
+// driver is the ring.Driver of this package. What each Poll reads comes first; a part's methods are in the file that is named beside it.
 type driver struct {
-	turn             turnClock
-	sleep            sleeper
-	config           Config
-	memoryHost       *MemoryHost // takes the kernel's place; nil beside a kernel
-	pool             *buffers.DriverPool
-	ip               *ip.Stack
-	udp              *udp.Protocol
-	transport        *stack.Transport  // of the UDP sockets that the stack carries
-	streams          *stream.Transport // of its TCP sockets; nil: it carries none, or none yet
-	kernelPorts      *KernelPorts      // what keeps their ports; nil: memoryHost does
-	viaKernel        kernelStreams     // TCP sockets that the kernel carries
-	icmp             icmpErrors        // ICMP errors for the stack's TCP
-	flowRecord       *flowrecord.Record
-	unrecorded       ring.Reason    // why there is none, where there should be one
-	links            []placedLink   // the flat list of package nic
-	streamClaims     []*streamClaim // of TCP, by number - 1
-	freeStreamClaims []int32
-	moves            moves   // connections that move into the kernel and back
-	mirror           *mirror // of the kernel's tables; nil without a kernel
-	system           *System
-	lowerTransport   ring.Transport // the sockets under the stack
-	unwatch          func()
+	turn        turnClock // turn.go
+	ip          *ip.Stack
+	udp         *udp.Protocol
+	pool        *buffers.DriverPool
+	transport   *stack.Transport // of the UDP sockets that the stack carries
+	links       []placedLink     // the flat list of package nic
+	table       table            // table.go
+	outstanding bool             // links may have frames that have not come back
+	earlyError  error            // of FlushEarlier: the next flush returns it
+	flights     flights          // flights.go
+	sending     sendQueue        // sendqueue.go
+	coalescing  coalescing       // coalesce.go
+	resumed     []*entry         // sockets whose kept datagrams are to be delivered
+	handoff     *handoff.Port
+	paths       pathChanges  // pathchanges.go
+	below       below        // below.go
+	others      otherSockets // othermembers.go
+	shadows     shadows      // shadow.go
+	sleep       sleeper      // sleeper.go, armlinks.go
+	tcp         streamPart   // streams.go
 
-	table   table
-	resumed []*entry // sockets whose kept datagrams are to be delivered
-
-	flights flights
-
-	outstanding bool // links may have frames that have not come back
-
-	claims  *steering.Table
-	shadows shadows
-	sending sendQueue
-	burst   burst
-
-	// What the driver has of its exchange.
-	nics          *nic.Attachments
-	changed       []int                // interfaces whose sockets are to receive PATH
-	linkState     map[string]string    // what was reported last of each interface (Config.LinkChanged)
-	number        int                  // of this driver there
-	others        *shadow.OtherSockets // of other sockets of this host
-	othersVersion uint64               // version of that
-	handoff       *handoff.Port
-	ties          []*nic.Job // that make again what sockets had of interfaces that were made again, in this order
-
-	coalescing  coalescing
-	earlyError  error // of FlushEarlier: the next flush returns it
-	notifyPaths bool  // paths have changed: sockets are to receive PATH at the end of the turn
-	stats       stats
+	nics   *nic.Attachments
+	claims *steering.Table
+	ties   ties // rejoin.go
+	number int  // of this driver on its exchange
+	config Config
+	stats  stats
+	burst  burst
 }
 
 // stats are the driver's counters, beside those of the stack, the links and the ring.

@@ -13,7 +13,7 @@ import (
 func (d *driver) streamInterface(s *ring.Socket) int {
 	index := d.nics.CurrentIndex(s.Device())
 	if index == 0 {
-		index, _ = d.snapshot().Local(s.LocalAddr().Addr())
+		index, _ = d.below.snapshot().Local(s.LocalAddr().Addr())
 	}
 	if !d.nics.Has(index) {
 		return 0
@@ -78,18 +78,18 @@ func (d *driver) streamPath(s *ring.Socket) ring.Path {
 			lost = b.Why.Code
 		}
 	}
-	for _, r := range []ring.Reason{d.icmp.missing, d.unrecorded, d.moves.refused[s]} {
+	for _, r := range []ring.Reason{d.tcp.icmp.missing, d.tcp.unrecorded, d.tcp.moves.refused[s]} {
 		if r.Code != "" {
 			p.Reasons = append(p.Reasons, r)
 		}
 	}
-	if carried == 0 && d.memoryHost == nil {
+	if carried == 0 && d.below.memoryHost == nil {
 		if p.Lost = lost; lost == "" {
 			p.Lost = "offload.unknown"
 		}
 	}
-	if claim := d.streams.ClaimOf(s); claim != 0 {
-		if c := d.streamClaims[claim-1]; c.refused.Code != "" {
+	if claim := d.tcp.streams.ClaimOf(s); claim != 0 {
+		if c := d.tcp.claims.of(claim); c.refused.Code != "" {
 			p.Reasons = append(p.Reasons, c.refused)
 			if c.held.Len() == 0 {
 				p.Lost = c.refused.Code
@@ -106,21 +106,17 @@ func streamNoQueue(name string) link.Reason {
 
 // notifyStreamPaths reports PathChanged for the TCP sockets on interfaces that have changed.
 func (d *driver) notifyStreamPaths(k *ring.Sink) {
-	if d.streams == nil {
+	if d.tcp.streams == nil {
 		return
 	}
-	d.streams.EachSocket(func(s *ring.Socket) {
+	d.tcp.streams.EachSocket(func(s *ring.Socket) {
 		index := d.streamInterface(s)
-		claim := d.streams.ClaimOf(s)
-		if index == 0 || slices.Contains(d.changed, index) || claim != 0 && d.streamClaims[claim-1].notifyPath {
+		claim := d.tcp.streams.ClaimOf(s)
+		if index == 0 || slices.Contains(d.paths.changed, index) || claim != 0 && d.tcp.claims.of(claim).notifyPath {
 			k.PathChanged(s)
 		}
 	})
-	for _, c := range d.streamClaims {
-		if c != nil {
-			c.notifyPath = false
-		}
-	}
+	d.tcp.claims.clearNotes()
 }
 
 // StreamRefusal is why a ring cannot carry a new TCP connection, or a listener, on an interface for now: it has no queue there, or the interface

@@ -8,6 +8,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/ip"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link"
+	"github.com/socketxtreme/socketxtreme/ring/offload/flowrecord"
 	"github.com/socketxtreme/socketxtreme/ring/offload/handoff"
 	"github.com/socketxtreme/socketxtreme/ring/offload/steering"
 	"github.com/socketxtreme/socketxtreme/ring/transport/stream"
@@ -15,9 +16,21 @@ import (
 
 // TCP is package stream's; here is what ties it to the driver.
 
+// streamPart is what a driver has of TCP.
+type streamPart struct {
+	streams    *stream.Transport // of the sockets that the stack carries; nil: it carries none, or none yet
+	moves      moves             // connections that move into the kernel and back
+	claims     streamClaims
+	ports      *KernelPorts  // what reserves the ports; nil: the MemoryHost does
+	viaKernel  kernelStreams // sockets that the kernel carries
+	record     *flowrecord.Record
+	unrecorded ring.Reason // why there is none, where there should be one
+	icmp       icmpErrors  // ICMP errors for connections of the stack
+}
+
 // hasStream reports whether the socket is one of TCP. A driver without TCP has none: Attach refuses them.
 func (d *driver) hasStream(s *ring.Socket) bool {
-	return d.streams != nil && ring.HandleOf(s).Kind != ring.KindDatagram
+	return d.tcp.streams != nil && ring.HandleOf(s).Kind != ring.KindDatagram
 }
 
 // attachStream gives a TCP socket to the stack, or to the kernel where the stack does not carry it.
@@ -36,22 +49,22 @@ func (d *driver) attachStream(s *ring.Socket) error {
 	}
 	switch {
 	case isInTransit: // a child of another ring's listener
-		return d.streams.Adopt(s)
+		return d.tcp.streams.Adopt(s)
 	case ring.HandleOf(s).Conn >= stream.ConnBase: // a child of the stack
-		return d.streams.Attach(s)
+		return d.tcp.streams.Attach(s)
 	case isKernels(s): // KernelPorts has decided so
 		return d.attachKernelStream(s, d.whyKernel(s))
 	case s.Family() == ring.IPv6 && !IsDualStack(s):
-		ring.SetTransport(s, d.kernelPorts.streams, ring.HandleOf(s).Conn)
+		ring.SetTransport(s, d.tcp.ports.streams, ring.HandleOf(s).Conn)
 		return d.attachKernelStream(s, noIPv6)
 	}
-	err := d.streams.Attach(s)
-	if missing := (*ring.FeatureError)(nil); d.kernelPorts == nil || !errors.As(err, &missing) || missing.Code != noLink.Code {
+	err := d.tcp.streams.Attach(s)
+	if missing := (*ring.FeatureError)(nil); d.tcp.ports == nil || !errors.As(err, &missing) || missing.Code != noLink.Code {
 		return err
 	}
 	// No link of the ring reaches the peer: the kernel connects.
-	ring.SetTransport(s, d.kernelPorts.streams, ring.HandleOf(s).Conn)
-	local, err := d.kernelPorts.streams.Connect(s, s.RemoteAddr())
+	ring.SetTransport(s, d.tcp.ports.streams, ring.HandleOf(s).Conn)
+	local, err := d.tcp.ports.streams.Connect(s, s.RemoteAddr())
 	if err != nil {
 		return err
 	}
@@ -62,9 +75,9 @@ func (d *driver) attachStream(s *ring.Socket) error {
 // receiveStream starts or stops the reading of a TCP socket, or its accepting.
 func (d *driver) receiveStream(s *ring.Socket, on bool) error {
 	if isKernels(s) {
-		return d.viaKernel.SetReceiving(s, on)
+		return d.tcp.viaKernel.SetReceiving(s, on)
 	}
-	d.streams.SetReceiving(s, on)
+	d.tcp.streams.SetReceiving(s, on)
 	if ring.HandleOf(s).Kind == ring.KindListener {
 		return d.acceptBeside(s, on)
 	}
@@ -74,7 +87,7 @@ func (d *driver) receiveStream(s *ring.Socket, on bool) error {
 // notifyStreamWritable asks for one Writable of a TCP socket.
 func (d *driver) notifyStreamWritable(s *ring.Socket) error {
 	if !isKernels(s) {
-		d.streams.NotifyWritable(s)
+		d.tcp.streams.NotifyWritable(s)
 		return nil
 	}
 	if d.table.of(s) == nil { // tied to a device, it was on the ring before it was to connect to where the stack does not reach
@@ -82,15 +95,15 @@ func (d *driver) notifyStreamWritable(s *ring.Socket) error {
 			return err
 		}
 	}
-	return d.viaKernel.NotifyWritable(s)
+	return d.tcp.viaKernel.NotifyWritable(s)
 }
 
 // transmitStream sends what was queued on a TCP socket.
 func (d *driver) transmitStream(s *ring.Socket) error {
 	if isKernels(s) {
-		return d.viaKernel.Transmit(s)
+		return d.tcp.viaKernel.Transmit(s)
 	}
-	d.streams.Transmit(s)
+	d.tcp.streams.Transmit(s)
 	return nil
 }
 
@@ -98,59 +111,36 @@ func (d *driver) transmitStream(s *ring.Socket) error {
 func (d *driver) detachStream(s *ring.Socket) {
 	e := d.table.of(s)
 	if e == nil || !e.viaKernel {
-		d.streams.Detach(s)
+		d.tcp.streams.Detach(s)
 	}
 	if e != nil {
-		d.viaKernel.Detach(s) // done at once, as of every driver of kind epoll
+		d.tcp.viaKernel.Detach(s) // done at once, as of every driver of kind epoll
 		d.table.remove(e)
 	}
 	d.forgetMoves(s)
 }
 
-// streamClaim is the claims of a listener, or of a connection.
-type streamClaim struct {
-	flows   steering.SocketFlows // IfIndex is that of the socket's device when it was tied to it
-	held    steering.HeldClaims
-	refused ring.Reason // why a claim could not be made again; the zero Reason if each was
-	exact   bool        // no more than flows, whatever Config.ConnectionThreeTuple says
-
-	notifyPath bool // refused has changed: its sockets are to receive PATH
-}
-
 // Claim redirects a flow of TCP to the links.
 func (d *driver) Claim(local, remote netip.AddrPort, device int, exact bool) (int32, error) {
-	if d.memoryHost != nil { // every frame of the wire comes
+	if d.below.memoryHost != nil { // every frame of the wire comes
 		return 0, nil
 	}
-	c := &streamClaim{exact: exact, flows: steering.SocketFlows{Protocol: link.TCP, Local: local, Remote: remote, IfIndex: device}}
-	_, refused := d.claims.Set(&c.held, d.wantedStreamClaims(c))
-	if len(refused) > 0 {
-		d.claims.ReleaseAll(&c.held)
-		return 0, fmt.Errorf("offload: %w", errors.Join(refused...))
+	n, err := d.tcp.claims.add(steering.SocketFlows{Protocol: link.TCP, Local: local, Remote: remote, IfIndex: device}, exact)
+	if err != nil {
+		return 0, fmt.Errorf("offload: %w", err)
 	}
-	if n := len(d.freeStreamClaims); n > 0 {
-		at := d.freeStreamClaims[n-1]
-		d.freeStreamClaims = d.freeStreamClaims[:n-1]
-		d.streamClaims[at-1] = c
-		return at, nil
-	}
-	d.streamClaims = append(d.streamClaims, c)
-	return int32(len(d.streamClaims)), nil
+	return n, nil
 }
 
 // Unclaim leaves the flow to the kernel.
-func (d *driver) Unclaim(claim int32) {
-	d.claims.ReleaseAll(&d.streamClaims[claim-1].held)
-	d.streamClaims[claim-1] = nil
-	d.freeStreamClaims = append(d.freeStreamClaims, claim)
-}
+func (d *driver) Unclaim(claim int32) { d.tcp.claims.remove(claim) }
 
 // IsFinishing implements ring.Finisher.
-func (d *driver) IsFinishing() bool { return d.streams != nil && d.streams.IsFinishing() }
+func (d *driver) IsFinishing() bool { return d.tcp.streams != nil && d.tcp.streams.IsFinishing() }
 
 // hasOutput reports whether something is to be sent.
 func (d *driver) hasOutput() bool {
-	return len(d.sending.list) > 0 || d.ip.Queued() > 0 || d.streams != nil && d.streams.HasOutput()
+	return len(d.sending.list) > 0 || d.ip.Queued() > 0 || d.tcp.streams != nil && d.tcp.streams.HasOutput()
 }
 
 // streamFrame takes a frame back that is TCP's, as its token says.
@@ -158,7 +148,7 @@ func (d *driver) streamFrame(token uint64) bool {
 	if token&stream.TokenBit == 0 {
 		return false
 	}
-	d.streams.Completed(token)
+	d.tcp.streams.Completed(token)
 	return true
 }
 
@@ -220,18 +210,18 @@ func (d *driver) PullIfIdle() {
 
 // streamCounters adds the counts of TCP.
 func (d *driver) streamCounters(add func(name string, v uint64)) {
-	if d.streams == nil {
+	if d.tcp.streams == nil {
 		return
 	}
-	t, s := d.streams.Table(), d.streams.Stats()
+	t, s := d.tcp.streams.Table(), d.tcp.streams.Stats()
 	x := t.Stats()
 	add("tcp.connections", uint64(t.Len()))
-	add("tcp.via_kernel", d.viaKernel.attached)
+	add("tcp.via_kernel", d.tcp.viaKernel.attached)
 	add("tcp.unpassed", d.config.Exchange.nics.Unpassed())
-	add("tcp.moved_to_kernel", d.moves.toKernel)
-	add("tcp.moved_to_stack", d.moves.toStack)
-	add("tcp.not_moved", d.moves.refusals)
-	add("tcp.icmp_errors", d.icmp.taken)
+	add("tcp.moved_to_kernel", d.tcp.moves.toKernel)
+	add("tcp.moved_to_stack", d.tcp.moves.toStack)
+	add("tcp.not_moved", d.tcp.moves.refusals)
+	add("tcp.icmp_errors", d.tcp.icmp.taken)
 	add("tcp.half_open", uint64(t.HalfOpen()))
 	add("tcp.time_wait", uint64(t.TimeWaits()))
 	add("tcp.segments_in", x.In)

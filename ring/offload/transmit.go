@@ -61,8 +61,8 @@ func (d *driver) flush() error {
 			}
 		}
 	}
-	if d.streams != nil {
-		d.streams.Output()
+	if d.tcp.streams != nil {
+		d.tcp.streams.Output()
 	}
 	err := d.flushLinks()
 	if err == nil {
@@ -182,7 +182,7 @@ func (d *driver) sendShadow(e *entry, t ring.Transmission) (errno syscall.Errno)
 		b = make([]byte, t.Packet.Len()) // rare, and the kernel copies it anyway
 		t.Packet.CopyTo(b)
 	}
-	switch _, errno = d.lowerTransport.Send(e.s, b, t.To); errno {
+	switch _, errno = d.below.transport.Send(e.s, b, t.To); errno {
 	case 0:
 		d.stats.KernelSends++
 	case unix.EAGAIN:
@@ -231,7 +231,7 @@ func (d *driver) flushLink(i int) error {
 		d.links[i].flushFailed = false
 		return nil
 	}
-	if d.mirror != nil && errors.Is(e, unix.ENETDOWN) {
+	if d.below.mirror != nil && errors.Is(e, unix.ENETDOWN) {
 		d.holdBack(i)
 	}
 	if d.links[i].flushFailed { // it was reported when it failed first
@@ -241,7 +241,7 @@ func (d *driver) flushLink(i int) error {
 	d.turn.readSoon()
 	d.links[i].flushFailed = true // counted once: an interface that is down stays so for many turns
 	d.stats.FlushFailures++
-	if d.mirror != nil && isLoss(e) {
+	if d.below.mirror != nil && isLoss(e) {
 		return nil
 	}
 	return fmt.Errorf("offload: %s: %w", l.Info().Name, e)

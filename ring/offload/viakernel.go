@@ -3,6 +3,7 @@ package offload
 import (
 	"errors"
 
+	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/epoll"
 	"github.com/socketxtreme/socketxtreme/ring/offload/shadow"
@@ -46,24 +47,38 @@ func isKernels(s *ring.Socket) bool {
 	return yes
 }
 
-// attachToKernel puts a TCP socket into the inner driver. e is its entry.
-func (d *driver) attachToKernel(s *ring.Socket) (e *entry, err error) {
-	k := &d.viaKernel
+// attach puts a TCP socket into the inner driver, which it makes for the first one.
+func (k *kernelStreams) attach(s *ring.Socket, pool *buffers.DriverPool, list *shadow.List) error {
 	if k.Driver == nil {
-		drv, err := epoll.New(ring.DriverConfig{Pool: d.pool})
+		drv, err := epoll.New(ring.DriverConfig{Pool: pool})
 		if err != nil {
-			return nil, err
+			return err
 		}
 		k.Driver = drv
-		if err := d.shadows.StartWatching(&k.watch, drv.FD(), kernelStreamsSlot, 0); err != nil {
-			return nil, errors.Join(err, d.closeKernelStreams())
+		if err := list.StartWatching(&k.watch, drv.FD(), kernelStreamsSlot, 0); err != nil {
+			return errors.Join(err, k.close(list))
 		}
 	}
-	if err := k.Attach(s); err != nil {
+	return k.Attach(s)
+}
+
+// close closes the inner driver, whose sockets were detached.
+func (k *kernelStreams) close(list *shadow.List) error {
+	if k.Driver == nil {
+		return nil
+	}
+	list.Remove(&k.watch)
+	err := k.Close()
+	k.Driver = nil
+	return err
+}
+
+// attachToKernel puts a TCP socket into the inner driver. e is its entry.
+func (d *driver) attachToKernel(s *ring.Socket) (e *entry, err error) {
+	if err := d.tcp.viaKernel.attach(s, d.pool, &d.shadows.List); err != nil {
 		return nil, err
 	}
-	e = d.table.add(s)
-	return e, nil
+	return d.table.add(s), nil
 }
 
 // attachKernelStream takes a stream that the kernel carries.
@@ -73,7 +88,7 @@ func (d *driver) attachKernelStream(s *ring.Socket, why ring.Reason) error {
 		return err
 	}
 	e.viaKernel = true
-	d.viaKernel.attached++
+	d.tcp.viaKernel.attached++
 	e.reasons = append(e.reasons, why)
 	return nil
 }
@@ -84,13 +99,13 @@ func (d *driver) whyKernel(s *ring.Socket) ring.Reason {
 	if s.Family() == ring.IPv6 && !remote.Is4() {
 		return noIPv6
 	}
-	if _, here := d.snapshot().Local(remote); here || remote.IsLoopback() || remote.IsUnspecified() {
+	if _, here := d.below.snapshot().Local(remote); here || remote.IsLoopback() || remote.IsUnspecified() {
 		return sameHost
 	}
 	if s.RemoteAddr().Port() == 0 {
 		return portZero
 	}
-	if index, _ := d.snapshot().Local(s.LocalAddr().Addr().Unmap()); d.nics.Has(index) {
+	if index, _ := d.below.snapshot().Local(s.LocalAddr().Addr().Unmap()); d.nics.Has(index) {
 		return whileAway
 	}
 	return fromKernel
@@ -98,7 +113,7 @@ func (d *driver) whyKernel(s *ring.Socket) ring.Reason {
 
 // acceptBeside starts or stops the accepting of the kernel's listener beside the stack's. Without a kernel there is none.
 func (d *driver) acceptBeside(s *ring.Socket, on bool) error {
-	if d.memoryHost != nil {
+	if d.below.memoryHost != nil {
 		return nil
 	}
 	if d.table.of(s) == nil {
@@ -106,27 +121,15 @@ func (d *driver) acceptBeside(s *ring.Socket, on bool) error {
 			return err
 		}
 	}
-	return d.viaKernel.SetReceiving(s, on)
+	return d.tcp.viaKernel.SetReceiving(s, on)
 }
 
 // reapKernelStreams reports what has happened to the sockets that the kernel carries. more: there may be more.
 func (d *driver) reapKernelStreams(k *ring.Sink) (more bool, err error) {
 	room := k.Room()
-	if d.viaKernel.Driver == nil || room == 0 {
+	if d.tcp.viaKernel.Driver == nil || room == 0 {
 		return false, nil
 	}
-	err = d.viaKernel.Reap(k)
+	err = d.tcp.viaKernel.Reap(k)
 	return k.Room() < room, err
-}
-
-// closeKernelStreams closes the inner driver, whose sockets were detached.
-func (d *driver) closeKernelStreams() error {
-	k := &d.viaKernel
-	if k.Driver == nil {
-		return nil
-	}
-	d.shadows.Remove(&k.watch)
-	err := k.Close()
-	k.Driver = nil
-	return err
 }

@@ -20,10 +20,10 @@ func TestNewsOfOtherMembersBeforeARest(t *testing.T) {
 	port, err := handoff.NewHub().Join(1, pool, func() {})
 	require.NoError(t, err)
 	port.Poll()
-	d := &driver{config: Config{Exchange: x}, system: &processSystem, nics: &nic.Attachments{}, handoff: port}
+	d := &driver{below: below{system: &processSystem}, others: otherSockets{watcher: x.watcher}, nics: &nic.Attachments{}, handoff: port}
 	for _, news := range []bool{false, true, false} {
-		if d.othersVersion = x.watcher.Version(); news {
-			d.othersVersion-- // of an older version
+		if d.others.version = x.watcher.Version(); news {
+			d.others.version-- // of an older version
 		}
 		pending, err := d.prepareSleep()
 		require.NoError(t, err)
