@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
 	"github.com/socketxtreme/socketxtreme/buffers"
@@ -227,4 +228,39 @@ func TestCutForASmallerMember(t *testing.T) {
 	w.Len(w.IP.Output(1), 4)
 	w.left(1)
 	w.Zero(w.IP.Stats().Lost)
+}
+
+// smallHeadroom is a pool whose buffers have no room for the headers of a frame.
+func smallHeadroom(t *testing.T) *buffers.DriverPool {
+	layout := buffers.Layout{SmallSize: 2048, SmallCount: 16, Headroom: 16}
+	pool, err := buffers.New(make([]byte, layout.Bytes()), layout)
+	require.NoError(t, err)
+	return pool
+}
+
+// A packet that waited for its neighbour and cannot be cut is one loss.
+func TestCutPacketThatCannotBeCutIsOneLoss(t *testing.T) {
+	pool := smallHeadroom(t)
+	w := newCutter(t, func(c *ip.Config) { c.Pool = pool })
+	w.Pool = pool
+	w.cut(1200, 7)
+	w.Out()
+	w.KnowPeer()
+	w.IP.Refresh()
+	w.Equal([]uint64{7}, w.failed(unix.ENOBUFS))
+	w.EqualValues(1, w.IP.Stats().NoBuffer)
+	w.Zero(w.IP.Stats().Lost, "it counts as a frame without a buffer")
+}
+
+// A packet that cannot be cut at once is the caller's, which counts it.
+func TestPacketThatCannotBeCutIsTheCallersLoss(t *testing.T) {
+	pool := smallHeadroom(t)
+	w := newCutter(t, func(c *ip.Config) { c.Pool = pool })
+	w.Pool = pool
+	w.KnowPeer()
+	w.find()
+	p := w.packet(1200)
+	w.False(w.IP.SendFragments(w.Now, &w.route, p, 7))
+	w.Pool.FreeTransmit(p)
+	w.Zero(w.IP.Stats().NoBuffer + w.IP.Stats().Lost)
 }
