@@ -91,7 +91,8 @@ func (s *Stack) sendResolvedUncut(i int, w waitingFrame, station wire.MAC) bool 
 		return false
 	}
 	if !s.cut(&w.uncut.header, mtu, b, w.token) {
-		s.loseFrame(w.packet, w.token, unix.ENOBUFS)
+		s.stats.NoBuffer++
+		s.failFrame(w.packet, w.token, unix.ENOBUFS)
 		return true
 	}
 	for _, f := range s.parts {
@@ -102,7 +103,7 @@ func (s *Stack) sendResolvedUncut(i int, w waitingFrame, station wire.MAC) bool 
 	return true
 }
 
-// cut makes the fragments of a packet: all, in Stack.parts, or none.
+// cut makes the fragments of a packet: all, in Stack.parts, or none. The caller counts a packet that was not cut.
 func (s *Stack) cut(h *wire.IPv4Template, mtu int32, payload []byte, token uint64) bool {
 	size := fragmentSize(mtu)
 	s.id++
@@ -119,7 +120,6 @@ func (s *Stack) cut(h *wire.IPv4Template, mtu int32, payload []byte, token uint6
 		for _, f := range s.parts {
 			s.pool.FreeTransmit(f)
 		}
-		s.stats.NoBuffer++
 		return false
 	}
 	s.stats.Fragmented++

@@ -146,9 +146,14 @@ func (s *Stack) ClearFailures() {
 	s.failures = s.failures[:0]
 }
 
-// loseFrame drops a frame that cannot leave, and lists it in Failures if it has a token.
+// loseFrame drops and counts a frame that cannot leave, and lists it in Failures if it has a token.
 func (s *Stack) loseFrame(p buffers.Packet, token uint64, e Errno) {
 	s.stats.Lost++
+	s.failFrame(p, token, e)
+}
+
+// failFrame is loseFrame for a frame that is counted elsewhere.
+func (s *Stack) failFrame(p buffers.Packet, token uint64, e Errno) {
 	if token == 0 {
 		s.pool.FreeTransmit(p)
 		return
