@@ -214,12 +214,20 @@ func (r *Ring) pageOf(s *Socket) *monitored {
 	return nil
 }
 
-// pageReceived counts a packet of n bytes in the page of the socket in the slot; false: it has none. It is inlined.
+// pageAt is the page of the socket in the slot; nil: it has none. It is inlined, and so are the two that call it.
+func (r *Ring) pageAt(slot uint32) *SocketPage {
+	if int(slot) >= len(r.pages) {
+		return nil
+	}
+	return r.pages[slot].page
+}
+
+// pageReceived counts a packet of n bytes in the page of the socket in the slot; false: it has none.
 func (r *Ring) pageReceived(slot uint32, n int, viaKernel bool) bool {
-	if int(slot) >= len(r.pages) || r.pages[slot].page == nil {
+	p := r.pageAt(slot)
+	if p == nil {
 		return false
 	}
-	p := r.pages[slot].page
 	p.Packets++
 	p.Bytes += uint64(n)
 	if viaKernel {
@@ -231,10 +239,10 @@ func (r *Ring) pageReceived(slot uint32, n int, viaKernel bool) bool {
 
 // pageSent is the same for messages that were sent, and n bytes in them.
 func (r *Ring) pageSent(slot uint32, messages, n int) bool {
-	if int(slot) >= len(r.pages) || r.pages[slot].page == nil {
+	p := r.pageAt(slot)
+	if p == nil {
 		return false
 	}
-	p := r.pages[slot].page
 	p.SentMessages += uint64(messages)
 	p.SentBytes += uint64(n)
 	return true
