@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/socketxtreme/socketxtreme/internal/clock"
+	"github.com/socketxtreme/socketxtreme/internal/wheel"
 )
 
 // timerMask: deadlines are looked at on every 16th Poll, so that a spinning ring with deadlines set pays the clock (about 40 ns)
@@ -27,16 +28,29 @@ func timerData(s *Socket, k timerKind) uint64 {
 	return uint64(s.handle.Gen)<<32 | uint64(s.handle.Slot)<<3 | uint64(k)
 }
 
+// deadlines are the timers of a ring's sockets.
+type deadlines struct {
+	wheel   *wheel.Wheel
+	expired func(uint64) // Ring.timerExpired, bound once
+	gap     clock.Gap    // since the deadlines were looked at
+	isReal  bool         // the clock is the processor's too: gap counts. A virtual clock stands still meanwhile
+}
+
+// needLook reports whether a Poll looks at the deadlines, if there are any.
+func (d *deadlines) needLook(turn uint64) bool {
+	return turn&timerMask == 0 || d.isReal && d.gap.Long()
+}
+
 // expireLimit bounds the deadlines handled in one Poll.
 const expireLimit = 256
 
 // expire handles the deadlines that are due, at most expireLimit of them; Poll calls it. If more are due, the next Poll looks again and the ring
 // does not sleep before.
 func (r *Ring) expire() {
-	if r.realClock {
-		r.deadlineGap.Begin()
+	if r.deadlines.isReal {
+		r.deadlines.gap.Begin()
 	}
-	_, more := r.timers.Expire(r.clock(), expireLimit, r.onTimer)
+	_, more := r.deadlines.wheel.Expire(r.clock(), expireLimit, r.deadlines.expired)
 	if more {
 		r.inbox.wake()
 		r.turn |= timerMask // the next Poll looks at the deadlines
@@ -74,7 +88,7 @@ func (s *Socket) setTimer(k timerKind, at clock.Time) {
 	if at == clock.Never && t == 0 {
 		return
 	}
-	w, a := s.ring().timers, s.activate()
+	w, a := s.ring().deadlines.wheel, s.activate()
 	switch {
 	case at == clock.Never:
 		w.Stop(t)

@@ -164,13 +164,13 @@ func (r *Ring) openPage(s *Socket) {
 	if page == nil {
 		return
 	}
-	for len(r.pages) <= slot {
-		r.pages = append(r.pages, monitored{})
+	for len(r.pages.list) <= slot {
+		r.pages.list = append(r.pages.list, monitored{})
 	}
 	// Another version than the addresses have: describe is due.
-	r.pages[slot] = monitored{page: page, socket: s, version: ^uint32(0)}
+	r.pages.list[slot] = monitored{page: page, socket: s, version: ^uint32(0)}
 	if !s.isAccepted() { // connections that come in are described by the next refresh, if they live that long
-		r.describe(&r.pages[slot])
+		r.describe(&r.pages.list[slot])
 	}
 }
 
@@ -208,23 +208,29 @@ func (r *Ring) lastCounts(s *Socket, x *monitored) *SocketPage {
 }
 
 func (r *Ring) pageOf(s *Socket) *monitored {
-	if slot := int(s.handle.Slot); slot < len(r.pages) && r.pages[slot].socket == s {
-		return &r.pages[slot]
+	if slot := int(s.handle.Slot); slot < len(r.pages.list) && r.pages.list[slot].socket == s {
+		return &r.pages.list[slot]
 	}
 	return nil
 }
 
-// pageAt is the page of the socket in the slot; nil: it has none. It is inlined, and so are the two that call it.
-func (r *Ring) pageAt(slot uint32) *SocketPage {
-	if int(slot) >= len(r.pages) {
+// socketPages are the pages of a ring's sockets.
+type socketPages struct {
+	list []monitored // by slot; as long as needed
+	next int         // that the next refresh begins with
+}
+
+// at is the page of the socket in the slot; nil: it has none. It is inlined, and so are the two that call it.
+func (x *socketPages) at(slot uint32) *SocketPage {
+	if int(slot) >= len(x.list) {
 		return nil
 	}
-	return r.pages[slot].page
+	return x.list[slot].page
 }
 
 // pageReceived counts a packet of n bytes in the page of the socket in the slot; false: it has none.
 func (r *Ring) pageReceived(slot uint32, n int, viaKernel bool) bool {
-	p := r.pageAt(slot)
+	p := r.pages.at(slot)
 	if p == nil {
 		return false
 	}
@@ -239,7 +245,7 @@ func (r *Ring) pageReceived(slot uint32, n int, viaKernel bool) bool {
 
 // pageSent is the same for messages that were sent, and n bytes in them.
 func (r *Ring) pageSent(slot uint32, messages, n int) bool {
-	p := r.pageAt(slot)
+	p := r.pages.at(slot)
 	if p == nil {
 		return false
 	}
@@ -263,15 +269,15 @@ func (r *Ring) refresh() {
 	if m == nil {
 		return
 	}
-	for range min(refreshedAtOnce, len(r.pages)) {
-		if r.nextPage >= len(r.pages) {
-			r.nextPage = 0
+	for range min(refreshedAtOnce, len(r.pages.list)) {
+		if r.pages.next >= len(r.pages.list) {
+			r.pages.next = 0
 		}
-		if x := &r.pages[r.nextPage]; x.page != nil {
+		if x := &r.pages.list[r.pages.next]; x.page != nil {
 			r.refreshSocket(x)
 			r.describe(x)
 		}
-		r.nextPage++
+		r.pages.next++
 	}
 	m.Refresh(r)
 	r.readTraceLevel()

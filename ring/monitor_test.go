@@ -30,7 +30,7 @@ func TestSocketsBeyondTheSlotsAreCounted(t *testing.T) {
 	}
 	require.Equal(t, 2, m.opened)
 	require.Equal(t, 2, m.skipped)
-	require.Empty(t, r.pages)
+	require.Empty(t, r.pages.list)
 }
 
 func TestPeakOfTwoIntervals(t *testing.T) {
@@ -78,7 +78,7 @@ func TestCountsOfASocketWithAPage(t *testing.T) {
 	require.EqualValues(t, 5*n, page.KernelBytes)
 	want := socketCounts{Packets: 5, Bytes: 5 * n, SentMessages: 5<<31 + 1, SentBytes: 5*n + 10}
 	require.Equal(t, want, s.totalCounts())
-	r.pages[0].takeCounts()
+	r.pages.list[0].takeCounts()
 	require.Nil(t, r.pageOf(s))
 	require.Equal(t, want, s.totalCounts())
 }

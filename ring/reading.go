@@ -65,12 +65,7 @@ func (s *Socket) stop(why stop) {
 			r.stats.BudgetStops++
 		}
 		if was&(stopBudget|stopStarved) == 0 {
-			if len(r.stopped) == 0 {
-				// Every buffer freed from here on may let it go on; an older count would make one round too many, a later one
-				// would miss buffers.
-				r.freed, r.stoppedLeft = r.pool.Freed(), 0
-			}
-			r.stopped = append(r.stopped, s)
+			r.starved.add(s, r.pool.Freed())
 		}
 	}
 	if was == 0 {
@@ -96,25 +91,56 @@ func (s *Socket) start(why stop) {
 // restartLimit bounds how many stopped sockets one Poll looks at.
 const restartLimit = 64
 
-// restartReading starts sockets that had stopped for want of buffers, as far as their budgets now allow. Poll calls it. A round looks at each of
-// them once, at most restartLimit in one Poll; the next round begins when further buffers were freed.
-func (r *Ring) restartReading() {
-	if freed := r.pool.Freed(); freed != r.freed {
-		r.freed, r.stoppedLeft = freed, len(r.stopped)
+// starvedSockets are the sockets of a ring that have stopped reading for want of buffers. A round looks at each of them once, at most
+// restartLimit in one Poll; the next round begins when further buffers were freed. Its methods are given Pool.Freed.
+type starvedSockets struct {
+	list  []*Socket
+	freed uint64 // when the last round began
+	left  int    // of list, not yet looked at in this round
+	batch [restartLimit]*Socket
+}
+
+// add lists a socket. With the first one a round ends: every buffer freed from here on may let the socket go on; an older count would make one
+// round too many, a later one would miss buffers.
+func (x *starvedSockets) add(s *Socket, freed uint64) {
+	if len(x.list) == 0 {
+		x.endRound(freed)
 	}
-	n := min(r.stoppedLeft, len(r.stopped), restartLimit)
-	r.stoppedLeft -= n
+	x.list = append(x.list, s)
+}
+
+// hasRound reports whether sockets are to be looked at.
+func (x *starvedSockets) hasRound(freed uint64) bool {
+	return len(x.list) > 0 && (x.left > 0 || freed != x.freed)
+}
+
+// endRound notes that all were looked at.
+func (x *starvedSockets) endRound(freed uint64) { x.freed, x.left = freed, 0 }
+
+// take takes the next sockets of a round off the list, or the first ones of a new round. The caller clears the places.
+func (x *starvedSockets) take(freed uint64) []*Socket {
+	if freed != x.freed {
+		x.freed, x.left = freed, len(x.list)
+	}
+	n := min(x.left, len(x.list), restartLimit)
+	x.left -= n
 	if n == 0 {
-		r.stoppedLeft = 0
-		return
+		x.left = 0
+		return nil
 	}
-	batch := r.restarting[:copy(r.restarting[:n], r.stopped)]
-	r.stopped = r.stopped[:copy(r.stopped, r.stopped[n:])]
+	batch := x.batch[:copy(x.batch[:n], x.list)]
+	x.list = x.list[:copy(x.list, x.list[n:])]
+	return batch
+}
+
+// restartReading starts sockets that had stopped for want of buffers, as far as their budgets now allow. Poll calls it.
+func (r *Ring) restartReading() {
+	batch := r.starved.take(r.pool.Freed())
 	for i, s := range batch {
 		batch[i] = nil
 		switch {
 		case !s.canRestart():
-			r.stopped = append(r.stopped, s)
+			r.starved.list = append(r.starved.list, s)
 		case s.state >= stateDead && !s.active().lingering:
 			s.stops &^= stopBudget | stopStarved
 		default:
@@ -129,15 +155,15 @@ func IsStarving(r *Ring) bool {
 	if !r.readable() {
 		return false
 	}
-	if len(r.stopped) == 0 || r.stoppedLeft == 0 && r.pool.Freed() == r.freed {
+	if !r.starved.hasRound(r.pool.Freed()) {
 		return false
 	}
-	for _, s := range r.stopped {
+	for _, s := range r.starved.list {
 		if s.canRestart() {
 			return true
 		}
 	}
-	r.freed, r.stoppedLeft = r.pool.Freed(), 0 // looked at, all of them: what was freed must not keep the ring awake
+	r.starved.endRound(r.pool.Freed()) // what was freed must not keep the ring awake
 	return false
 }
 

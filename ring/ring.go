@@ -63,7 +63,7 @@ func PollBehind(r *Ring, dst []Completion, before int) (int, error) {
 	r.turn++
 	// One test for all that pollRareWork handles: a ring that spins for packets has none of it.
 	if r.armed || r.inbox.due() || r.hasCredit() ||
-		len(r.failures)|r.timers.Len()|len(r.paced)|len(r.timestamping)|len(r.stopped)|len(r.announced)|len(r.finished) != 0 {
+		len(r.failures)|r.deadlines.wheel.Len()|len(r.paced)|len(r.timestamping)|len(r.starved.list)|len(r.announced)|len(r.finished) != 0 {
 		if done, err := r.pollRareWork(dst, before, self); done {
 			return 0, err
 		}
@@ -144,7 +144,7 @@ func (r *Ring) pollRareWork(dst []Completion, before int, self uintptr) (done bo
 	if r.inbox.refreshRequested() {
 		r.refresh()
 	}
-	if r.timers.Len() > 0 && (r.turn&timerMask == 0 || r.realClock && r.deadlineGap.Long()) {
+	if r.deadlines.wheel.Len() > 0 && r.deadlines.needLook(r.turn) {
 		r.expire()
 	}
 	if len(r.paced) > 0 {
@@ -156,7 +156,7 @@ func (r *Ring) pollRareWork(dst []Completion, before int, self uintptr) (done bo
 	if n := r.pool.Reclaim(); n > 0 {
 		r.stats.ReturnedFromLending += uint64(n)
 	}
-	if len(r.stopped) > 0 {
+	if len(r.starved.list) > 0 {
 		r.restartReading()
 	}
 	if r.hasCredit() {

@@ -216,7 +216,7 @@ func (set *Set) newRing(key Key) (*Ring, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ring: make %s ring: %w", set.kind, err)
 	}
-	r := &Ring{drv: drv, pool: set.config.Pool, clock: set.config.Clock, set: set, key: key, realClock: set.realClock, loop: set.config.Loop}
+	r := &Ring{drv: drv, pool: set.config.Pool, clock: set.config.Clock, set: set, key: key, loop: set.config.Loop}
 	if r.trace = set.config.Trace; r.trace == nil {
 		r.trace = noTrace
 	}
@@ -224,8 +224,7 @@ func (set *Set) newRing(key Key) (*Ring, error) {
 	r.number = rings.add(r)
 	r.openPages()
 	r.protocol, _ = drv.(ProtocolDriver)
-	r.timers = wheel.New(r.clock(), 0)
-	r.onTimer = r.timerExpired
+	r.deadlines = deadlines{wheel: wheel.New(r.clock(), 0), expired: r.timerExpired, isReal: set.realClock}
 	r.sink.ring = r
 	r.inbox.wakeDriver = drv.Wake
 	set.rings = append(set.rings, r)

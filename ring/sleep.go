@@ -117,8 +117,8 @@ func (r *Ring) disarm() {
 // the clock as it was read, 0 when it was not needed.
 func (r *Ring) nextDeadline() (deadline, now clock.Time) {
 	deadline = clock.Never
-	if r.timers.Len() > 0 {
-		if next, ok := r.timers.Next(); ok {
+	if r.deadlines.wheel.Len() > 0 {
+		if next, ok := r.deadlines.wheel.Next(); ok {
 			deadline = next
 		}
 	}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/internal/clock"
-	"github.com/socketxtreme/socketxtreme/internal/wheel"
 )
 
 // Ring is what an application polls. It belongs to the goroutine that polls it first; everything but what says "any goroutine" is for
@@ -30,18 +29,12 @@ type Ring struct {
 	finished     []*Socket // CLOSED was delivered: the next Poll forgets them
 	idleAccounts idleAccounts
 
-	inbox       inbox
-	timers      *wheel.Wheel
-	clock       clock.Source
-	onTimer     func(uint64) // r.timer, bound once
-	deadlineGap clock.Gap    // since the deadlines were looked at
-	realClock   bool         // the clock is the processor's too: gap counts. A virtual clock stands still meanwhile
-	armed       bool         // Arm was called and the ring has not been polled since
-	stopped     []*Socket    // waiting for buffers
-	restarting  [restartLimit]*Socket
-	listeners   []*Socket
-	freed       uint64 // pool.Freed when the last round over the stopped sockets began
-	stoppedLeft int    // of the stopped ones, not yet looked at in this round
+	inbox     inbox
+	clock     clock.Source
+	deadlines deadlines
+	starved   starvedSockets // have stopped reading for want of buffers
+	armed     bool           // Arm was called and the ring has not been polled since
+	listeners []*Socket
 
 	callbackCompletion Completion // what a callback is shown; kept here so that showing it allocates nothing
 	pieces             [MaxVector][]byte
@@ -55,8 +48,7 @@ type Ring struct {
 	affinity           []int       // of the thread before PerCoreAttach pinned it
 	stats              *RingPage   // in memory of the set's Monitor, if there is one
 	epoch              *uint64     // number of the interval that peaks are noted for
-	pages              []monitored // of sockets, by slot; as long as needed
-	nextPage           int         // that the next refresh begins with
+	pages              socketPages // of the Monitor
 	loop               *Loop       // the set's: SetConfig.Loop
 	set                *Set
 	key                Key
