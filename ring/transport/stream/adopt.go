@@ -2,6 +2,7 @@ package stream
 
 import (
 	"net/netip"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/socketxtreme/socketxtreme/buffers"
@@ -142,28 +143,54 @@ type holdKey struct {
 
 // holdOf is the hold of adopted connections, with one user more.
 func (t *Transport) holdOf(key holdKey) (int32, error) {
-	if at := t.adopted[key]; at != 0 {
-		t.holds[at-1].users++
+	if at := t.holds.adopted[key]; at != 0 {
+		t.holds.at(at).users++
 		return at, nil
 	}
 	at, err := t.addHold(key.local.AddrPort(), netip.AddrPort{}, int(key.device), 0)
 	if err == nil {
-		h := &t.holds[at-1]
-		h.adopted, h.isListeners, t.adopted[key] = key, true, at
+		h := t.holds.at(at)
+		h.adopted, h.isListeners, t.holds.adopted[key] = key, true, at
 	}
 	return at, err
+}
+
+// requests are what other goroutines want of a ring. All but pending is under the transit's lock.
+type requests struct {
+	refused     []*parcel      // that are to be reset
+	closedPorts []tcp.Endpoint // of listeners of other rings, whose connections were adopted here
+	isClosed    bool           // the ring
+	pending     atomic.Bool    // there are some
+}
+
+// refuse has the ring reset a connection.
+func (x *requests) refuse(p *parcel) {
+	x.refused = append(x.refused, p)
+	x.pending.Store(true)
+}
+
+// leavePort has the ring leave the port of a listener that is closed.
+func (x *requests) leavePort(local tcp.Endpoint) {
+	x.closedPorts = append(x.closedPorts, local)
+	x.pending.Store(true)
+}
+
+// take empties the lists.
+func (x *requests) take() (refused []*parcel, closedPorts []tcp.Endpoint) {
+	refused, closedPorts = x.refused, x.closedPorts
+	x.refused, x.closedPorts = nil, nil
+	x.pending.Store(false)
+	return refused, closedPorts
 }
 
 // serveRequests does what other goroutines want of this ring: it resets connections that came back from the transit because nobody is to have
 // them, and leaves the ports of closed listeners whose connections were adopted here.
 func (t *Transport) serveRequests() {
-	if !t.hasRequests.Load() {
+	if !t.requests.pending.Load() {
 		return
 	}
 	t.transit.mu.Lock()
-	list, ports := t.refused, t.closedPorts
-	t.refused, t.closedPorts = nil, nil
-	t.hasRequests.Store(false)
+	list, ports := t.requests.take()
 	t.transit.mu.Unlock()
 	t.takeEvents()
 	for _, p := range list {
@@ -185,7 +212,7 @@ func (t *Transport) serveRequests() {
 }
 
 // HasRequests reports whether serveRequests has something to do. Any goroutine.
-func (t *Transport) HasRequests() bool { return t.hasRequests.Load() }
+func (t *Transport) HasRequests() bool { return t.requests.pending.Load() }
 
 // deliverBacklog reports what a connection had received before it came to this ring, after a failure also to an application that has stopped
 // reading: as Report does with what came later. more: the sink has no room. waits: that, or no buffer is free, or the application has stopped

@@ -104,7 +104,7 @@ func (t *Transport) Listen(s *ring.Socket, backlog int) (netip.AddrPort, error) 
 		t.table.CloseListener(t.now(), l.id)
 		return local, err
 	}
-	t.holds[l.hold-1].isListeners = true
+	t.holds.at(l.hold).isListeners = true
 	if err = t.below.ListenBeside(s, backlog); err != nil {
 		t.endHold(l.hold)
 		t.table.CloseListener(t.now(), l.id)
@@ -249,7 +249,7 @@ func (t *Transport) Close(s *ring.Socket, reset bool) error {
 //
 // A ring that is being closed releases all of its claims soon, and those of its connections would be made for nothing.
 func (t *Transport) closeListener(s *ring.Socket, l *listener, reset bool) error {
-	leavesPort, isClaimed := false, t.holds[l.hold-1].claim != 0
+	leavesPort, isClaimed := false, t.holds.at(l.hold).claim != 0
 	if isClaimed {
 		t.transit.closePort(l.local)
 	}
@@ -267,7 +267,7 @@ func (t *Transport) closeListener(s *ring.Socket, l *listener, reset bool) error
 	if isClaimed {
 		t.transit.leavePort(l.local)
 	}
-	if leavesPort && t.holds[l.hold-1].users == 1 { // the listener
+	if leavesPort && t.holds.at(l.hold).users == 1 { // the listener
 		t.endHold(l.hold)
 	} else {
 		t.dropHold(l.hold)

@@ -231,7 +231,7 @@ func (t *Transport) addChild(id tcp.ID, at tcp.ListenerID) {
 	}
 	t.recordFlow(id)
 	r.device, r.hold = l.device, l.hold
-	t.holds[l.hold-1].users++
+	t.holds.at(l.hold).users++
 	if l.last == none {
 		l.first = int32(id)
 	} else {

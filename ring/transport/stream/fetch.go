@@ -11,10 +11,17 @@ import (
 // fetchFrom is how many connections there are before their records are fetched ahead: fewer are in a cache.
 const fetchFrom = 4096
 
+// fetching is the memory of a fetch.
+type fetching struct {
+	hashes [ip.MaxBurst]uint32 // of the segments of a burst
+	ids    [ip.MaxBurst]tcp.ID
+	sum    uint32 // of no meaning: see ring.SocketRef.Fetch
+}
+
 // fetch reads what the segments of a burst will need, step by step for all of them, so that the processor waits for the memory of all together:
 // the places in the flow table, the connections' records of the table, those of the transport, the sockets.
 func (t *Transport) fetch(b *ip.Burst) {
-	hashes, ids := t.fetchHashes[:0], t.fetchIDs[:0]
+	hashes, ids := t.fetching.hashes[:0], t.fetching.ids[:0]
 	for n := range b.Packets {
 		p := &b.Packets[n]
 		if p.Protocol != wire.ProtocolTCP {
@@ -37,5 +44,5 @@ func (t *Transport) fetch(b *ip.Burst) {
 	for _, id := range ids {
 		sum += t.record(id).socket.Fetch()
 	}
-	t.fetched = sum
+	t.fetching.sum = sum
 }

@@ -24,13 +24,49 @@ type hold struct {
 	// isListeners: it is a listener's and its children's, not one connection's.
 	isListeners bool
 
-	adopted holdKey // of connections that were adopted: its place in Transport.adopted
+	adopted holdKey // of connections that were adopted: its place in holds.adopted
 }
 
 // leaving is a hold without users.
 type leaving struct {
 	hold int32
 	due  clock.Time
+}
+
+// holds are the holds of a ring.
+type holds struct {
+	list    []hold            // by number - 1
+	free    []int32           // numbers that are not used
+	leaving []leaving         // in order of time
+	adopted map[holdKey]int32 // of connections that were adopted
+}
+
+// at is the hold with a number.
+func (x *holds) at(number int32) *hold { return &x.list[number-1] }
+
+// add keeps a hold, and returns its number; remove frees that.
+func (x *holds) add(h hold) (number int32) {
+	if n := len(x.free); n > 0 {
+		number = x.free[n-1]
+		x.free = x.free[:n-1]
+		x.list[number-1] = h
+		return number
+	}
+	x.list = append(x.list, h)
+	return int32(len(x.list))
+}
+
+func (x *holds) remove(number int32) {
+	*x.at(number) = hold{}
+	x.free = append(x.free, number)
+}
+
+// nextEnd is when the time of the first hold without users is over; clock.Never: there is none.
+func (x *holds) nextEnd() clock.Time {
+	if len(x.leaving) == 0 {
+		return clock.Never
+	}
+	return x.leaving[0].due
 }
 
 // addHold claims a flow for a listener or a connection that is opened, and returns the number of its hold, which has one user. below is the
@@ -42,14 +78,7 @@ func (t *Transport) addHold(local, remote netip.AddrPort, device int, below ring
 		return 0, err
 	}
 	h := hold{claim: claim, below: below, users: 1}
-	if n := len(t.freeHolds); n > 0 {
-		at := t.freeHolds[n-1]
-		t.freeHolds = t.freeHolds[:n-1]
-		t.holds[at-1] = h
-		return at, nil
-	}
-	t.holds = append(t.holds, h)
-	return int32(len(t.holds)), nil
+	return t.holds.add(h), nil
 }
 
 // dropHold counts a user less. The last one leaves the claim for the time in which the peer may repeat its last segment: the kernel must not see
@@ -58,18 +87,18 @@ func (t *Transport) dropHold(at int32) {
 	if at == 0 {
 		return
 	}
-	h := &t.holds[at-1]
+	h := t.holds.at(at)
 	if h.users--; h.users > 0 {
 		return
 	}
 	if h.adopted.local.Port != 0 {
-		delete(t.adopted, h.adopted) // those that come from now on have another
+		delete(t.holds.adopted, h.adopted) // those that come from now on have another
 	}
 	if h.claim == 0 {
 		t.endHold(at)
 		return
 	}
-	t.leaving = append(t.leaving, leaving{at, t.now().Add(t.timeWait)})
+	t.holds.leaving = append(t.holds.leaving, leaving{at, t.now().Add(t.timeWait)})
 }
 
 // defaultCloseClaims is Options.CloseClaims where that is 0.
@@ -88,11 +117,11 @@ func (t *Transport) claimChildren(l *listener) bool {
 // claim of its own, as in claimChildren; where that is not possible all stays as it was, which is false.
 func (t *Transport) leavePort(local tcp.Endpoint) bool {
 	rests := func(at int32) bool {
-		h := &t.holds[at-1]
+		h := t.holds.at(at)
 		return h.adopted.local.Port != 0 && h.claim != 0 && isOfPort(h.adopted.local, local)
 	}
 	var holds []int32
-	for i := range t.holds {
+	for i := range t.holds.list {
 		if rests(int32(i) + 1) {
 			holds = append(holds, int32(i)+1)
 		}
@@ -103,9 +132,9 @@ func (t *Transport) leavePort(local tcp.Endpoint) bool {
 	if !t.claimEach(local, rests) {
 		return false
 	}
-	t.leaving = slices.DeleteFunc(t.leaving, func(x leaving) bool { return slices.Contains(holds, x.hold) })
+	t.holds.leaving = slices.DeleteFunc(t.holds.leaving, func(x leaving) bool { return slices.Contains(holds, x.hold) })
 	for _, at := range holds {
-		delete(t.adopted, t.holds[at-1].adopted)
+		delete(t.holds.adopted, t.holds.at(at).adopted)
 		t.endHold(at)
 	}
 	return true
@@ -149,7 +178,7 @@ func (t *Transport) claimEach(listener tcp.Endpoint, rests func(hold int32) bool
 	}
 	for i, id := range ids {
 		r := t.record(id)
-		t.holds[r.hold-1].users--
+		t.holds.at(r.hold).users--
 		r.hold = holds[i]
 	}
 	for _, at := range holds[len(ids):] {
@@ -164,11 +193,11 @@ func (t *Transport) takeHold(at int32) (below ring.Conn) {
 	switch {
 	case at == 0:
 		return 0
-	case t.holds[at-1].isListeners:
+	case t.holds.at(at).isListeners:
 		t.dropHold(at)
 		return 0
 	}
-	h := &t.holds[at-1]
+	h := t.holds.at(at)
 	below, h.below = h.below, 0
 	t.endHold(at)
 	return below
@@ -177,22 +206,21 @@ func (t *Transport) takeHold(at int32) (below ring.Conn) {
 // expireHolds ends the holds without users whose time is over. All wait equally long, so leaving is in the order of due.
 func (t *Transport) expireHolds(now clock.Time) {
 	n := 0
-	for n < len(t.leaving) && t.leaving[n].due <= now {
-		t.endHold(t.leaving[n].hold)
+	for n < len(t.holds.leaving) && t.holds.leaving[n].due <= now {
+		t.endHold(t.holds.leaving[n].hold)
 		n++
 	}
-	t.leaving = t.leaving[:copy(t.leaving, t.leaving[n:])]
+	t.holds.leaving = t.holds.leaving[:copy(t.holds.leaving, t.holds.leaving[n:])]
 }
 
 // endHold ends the host's claim, releases the port of the socket below, and frees the hold's place.
 func (t *Transport) endHold(at int32) {
-	h := &t.holds[at-1]
+	h := t.holds.at(at)
 	if h.claim != 0 {
 		t.host.Unclaim(h.claim)
 	}
 	if h.below != 0 {
 		_ = t.below.Release(h.below) // its end is of no interest to anybody
 	}
-	*h = hold{}
-	t.freeHolds = append(t.freeHolds, at)
+	t.holds.remove(at)
 }

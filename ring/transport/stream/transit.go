@@ -90,13 +90,12 @@ func (x *Transit) Refuse(number ring.Conn) error {
 	}
 	x.remove(number, p)
 	t := p.origin
-	if t.isClosed {
+	if t.requests.isClosed {
 		x.forget(p)
 		x.mu.Unlock()
 		return nil
 	}
-	t.refused = append(t.refused, p)
-	t.hasRequests.Store(true)
+	t.requests.refuse(p)
 	x.mu.Unlock()
 	t.host.WakeOwner()
 	return nil
@@ -136,10 +135,9 @@ func (x *Transit) askAdopters(local tcp.Endpoint) (list []*Transport) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for t := range x.adopters {
-		t.closedPorts = append(t.closedPorts, local)
+		t.requests.leavePort(local)
 		x.closing[local]++
 		x.closingCount.Add(1)
-		t.hasRequests.Store(true)
 		list = append(list, t)
 	}
 	x.portLeft(local)
@@ -273,16 +271,15 @@ func (x *Transit) forget(p *parcel) {
 func (x *Transit) closeRing(t *Transport) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	t.isClosed = true
+	t.requests.isClosed = true
 	delete(x.adopters, t)
-	for _, local := range t.closedPorts {
+	refused, ports := t.requests.take()
+	for _, local := range ports {
 		x.portLeft(local)
 	}
-	t.closedPorts = nil
-	for _, p := range t.refused {
+	for _, p := range refused {
 		x.forget(p)
 	}
-	t.refused = nil
 }
 
 // finish ends the transit: the directory names the ring that has adopted the connection. It returns the packets that came meanwhile.

@@ -3,7 +3,6 @@ package stream
 import (
 	"fmt"
 	"net/netip"
-	"sync/atomic"
 
 	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/internal/clock"
@@ -102,29 +101,21 @@ type Transport struct {
 	done       []done  // transmissions to give back
 	roomless   []int32 // records that wait for free buffers to send from, in the order in which they began to wait
 	unfilled   []int32 // and for buffers that what they have received is copied into
-	holds      []hold  // by record.hold - 1
-	freeHolds  []int32
-	leaving    []leaving // in order of time
+	holds      holds   // what connections rest on
 	timeWait   clock.Duration
 	looped     []buffers.Packet // segments of this host for itself, from the IPv4 header on
 	exhausted  uint64           // how often the pool had no buffer, at the last MakeRoom
 	copyFailed bool             // since then CopyPacket was one of those
 
-	transit     *Transit
-	adopted     map[holdKey]int32 // holds of connections that were adopted
-	backlogs    map[tcp.ID][]byte // what they had received, and the application has not
-	refused     []*parcel         // that are to be reset; under the transit's lock, as are closedPorts and isClosed
-	closedPorts []tcp.Endpoint    // of listeners of other rings, whose connections were adopted here
-	isClosed    bool
-	hasRequests atomic.Bool
+	transit  *Transit
+	backlogs map[tcp.ID][]byte // what connections that were adopted had received, and the application has not
+	requests requests
 
 	recorded     recordedFlows
 	destinations [destinationCount]destination
 	segment      tcp.Segment // being received, or sent
 
-	fetchHashes [ip.MaxBurst]uint32 // of the segments of a burst whose records are fetched
-	fetchIDs    [ip.MaxBurst]tcp.ID
-	fetched     uint32 // of no meaning: see ring.SocketRef.Fetch
+	fetching fetching
 
 	stats Stats
 }
@@ -168,7 +159,7 @@ func New(c Config) (*Transport, error) {
 	}
 	t = &Transport{Transport: c.Below, host: c.Host, below: c.Below, ip: c.IP, pool: c.IP.Pool(), table: table, clock: c.Clock, queueLimit: c.QueueLimit, drops: c.IP.Drops(),
 		settings: tcp.DefaultSettings(), pollOnSend: c.PollOnSend, listeners: map[ring.Conn]*listener{}, freeArrival: none, freePiece: none, recorded: recordedFlows{record: c.Record},
-		transit: c.Transit, adopted: map[holdKey]int32{}, backlogs: map[tcp.ID][]byte{}}
+		transit: c.Transit, holds: holds{adopted: map[holdKey]int32{}}, backlogs: map[tcp.ID][]byte{}}
 	if t.transit == nil {
 		t.transit = NewTransit(nil)
 	}
@@ -192,10 +183,7 @@ func (t *Transport) Stats() Stats      { return t.stats }
 
 // Deadline is when Expire has to be called at the latest.
 func (t *Transport) Deadline() clock.Time {
-	if len(t.leaving) > 0 {
-		return min(t.table.Deadline(), t.leaving[0].due)
-	}
-	return t.table.Deadline()
+	return min(t.table.Deadline(), t.holds.nextEnd())
 }
 
 // expireRounds bounds the work of one Expire.
@@ -218,7 +206,7 @@ func (t *Transport) Expire(now clock.Time) {
 // when a link gives back a frame: the end of something that is confirmed, or a buffer.
 func (t *Transport) HasOutput() bool { return t.table.HasOutput() }
 func (t *Transport) HasFacts() bool {
-	return len(t.ready) > 0 || len(t.done) > 0 || t.table.HasEvents() || len(t.looped) > 0 || t.hasRequests.Load() || t.hasBuffers()
+	return len(t.ready) > 0 || len(t.done) > 0 || t.table.HasEvents() || len(t.looped) > 0 || t.requests.pending.Load() || t.hasBuffers()
 }
 func (t *Transport) AwaitsLinks() bool {
 	return t.awaited > 0 || len(t.roomless) > 0 || len(t.unfilled) > 0
@@ -256,7 +244,7 @@ func (t *Transport) ClaimOf(s *ring.Socket) int32 {
 	if at == 0 {
 		return 0
 	}
-	return t.holds[at-1].claim
+	return t.holds.at(at).claim
 }
 
 // IsFinishing reports whether a connection whose socket is closed has something that its peer has not acknowledged.
@@ -275,12 +263,12 @@ func (t *Transport) ResetAll() {
 
 // ReleaseClaims ends all claims and gives all ports back, before the links are closed.
 func (t *Transport) ReleaseClaims() {
-	for i := range t.holds {
-		if h := &t.holds[i]; h.claim != 0 || h.below != 0 {
+	for i := range t.holds.list {
+		if h := &t.holds.list[i]; h.claim != 0 || h.below != 0 {
 			t.endHold(int32(i) + 1)
 		}
 	}
-	t.leaving = nil
+	t.holds.leaving = nil
 }
 
 // ReleaseAll gives the pool back all that is left, after the links and the stack were closed.
