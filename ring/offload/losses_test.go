@@ -228,7 +228,7 @@ var lossesElsewhere = map[string][3]string{
 	"driver.xdp.tx_too_long":      {"../link/xdp/losses_test.go", "TestTooLongIsCounted", `"xdp.tx_too_long"`},
 	"driver.xdp.tx_closed":        {"../link/xdp/losses_test.go", "TestUnreadAtCloseIsCounted", `"xdp.tx_closed"`},
 	"driver.xdp.tx_no_carrier":    {"carrierloss_test.go", "TestCarrierLost", `"v0.xdp.tx_no_carrier"`},
-	"driver.xdp.bad_numbers":      {"../link/xdp/queue_test.go", "TestNonsenseFromTheKernel", "q.bad"},
+	"driver.xdp.bad_numbers":      {"../link/xdp/queue_test.go", "TestNonsenseFromTheKernel", "q.counts.badNumbers"},
 	"driver.memory.tx_too_long":   {"../link/memory/link_test.go", "TestLossesByName", `"memory.tx_too_long"`}, // the stack makes none
 	"driver.stack.lost":           {"../../internal/ip/queued_test.go", "lostAll", "Stats().Lost"},
 	"driver.neighbour.failed":     {"neighbournews_test.go", "TestNeighbourNewsBeforeARest", `"neighbour.failed"`},

@@ -60,27 +60,32 @@ type Queue struct {
 	partial  buffers.Packet // frame of several buffers, the last of which have not come yet
 	skipping bool           // the rest of a frame that began badly
 
-	records  []bufferRecord // by buffer
-	read     uint32         // entries of the transmit ring that the kernel has read: its index is late after a frame that it dropped
-	unsent   int            // frames
-	flying   int            // descriptors
-	kick     bool           // the kernel has not read all that was published
-	down     unix.Errno
-	downErr  error
-	done     []link.Done // sent, to be notified of
-	stats    link.Stats
-	bad      uint64 // addresses from the kernel that name no buffer, or one that is not where they say
-	noLink   uint64 // frames that the kernel dropped because there was no carrier
-	ended    uint64 // and those that it had not read when the link was closed
-	lostLen  uint64 // bytes of both
-	tooLong  uint64 // frames for Send that were longer than the interface takes, or in more pieces
-	noBuffer uint64 // times that fresh buffers were wanted and none was free
-	lastErr  unix.Errno
-	closed   bool // nothing is received or sent any more
-	shut     bool // and the kernel has let go
-	retired  bool // and the buffers are back
-	shutErr  error
-	final    unix.XDPStatistics
+	records []bufferRecord // by buffer
+	read    uint32         // entries of the transmit ring that the kernel has read: its index is late after a frame that it dropped
+	unsent  int            // frames
+	flying  int            // descriptors
+	kick    bool           // the kernel has not read all that was published
+	down    unix.Errno
+	downErr error
+	done    []link.Done // sent, to be notified of
+	stats   link.Stats
+	counts  queueCounts
+	lastErr unix.Errno
+	closed  bool // nothing is received or sent any more
+	shut    bool // and the kernel has let go
+	retired bool // and the buffers are back
+	shutErr error
+	final   unix.XDPStatistics
+}
+
+// queueCounts are what a queue counts beside its statistics and the kernel's.
+type queueCounts struct {
+	badNumbers uint64 // addresses from the kernel that name no buffer, or one that is not where they say
+	noBuffer   uint64 // times that fresh buffers were wanted and none was free
+	tooLong    uint64 // frames for Send that were longer than the interface takes, or in more pieces
+	noCarrier  uint64 // frames that the kernel dropped because there was no carrier
+	closed     uint64 // and those that it had not read when the link was closed
+	lostBytes  uint64 // of the last two
 }
 
 var _ link.Staged = (*Queue)(nil)
@@ -171,9 +176,9 @@ func (q *Queue) Check() error {
 func (q *Queue) Stats() link.Stats {
 	s, x := q.stats, q.statistics()
 	s.RxLost = x.Rx_dropped + x.Rx_ring_full
-	s.TxFrames -= q.noLink + q.ended
-	s.TxBytes -= q.lostLen
-	s.TxLost = x.Tx_invalid_descs + q.tooLong + q.noLink + q.ended
+	s.TxFrames -= q.counts.noCarrier + q.counts.closed
+	s.TxBytes -= q.counts.lostBytes
+	s.TxLost = x.Tx_invalid_descs + q.counts.tooLong + q.counts.noCarrier + q.counts.closed
 	return s
 }
 
@@ -200,11 +205,11 @@ func (q *Queue) Counters(dst []link.Counter) []link.Counter {
 		link.Counter{Name: "xdp.rx_ring_full", Value: x.Rx_ring_full},
 		link.Counter{Name: "xdp.rx_fill_ring_empty_descs", Value: x.Rx_fill_ring_empty_descs},
 		link.Counter{Name: "xdp.tx_ring_empty_descs", Value: x.Tx_ring_empty_descs},
-		link.Counter{Name: "xdp.tx_too_long", Value: q.tooLong},
-		link.Counter{Name: "xdp.tx_no_carrier", Value: q.noLink},
-		link.Counter{Name: "xdp.tx_closed", Value: q.ended},
-		link.Counter{Name: "xdp.bad_numbers", Value: q.bad},
-		link.Counter{Name: "xdp.no_buffer", Value: q.noBuffer})
+		link.Counter{Name: "xdp.tx_too_long", Value: q.counts.tooLong},
+		link.Counter{Name: "xdp.tx_no_carrier", Value: q.counts.noCarrier},
+		link.Counter{Name: "xdp.tx_closed", Value: q.counts.closed},
+		link.Counter{Name: "xdp.bad_numbers", Value: q.counts.badNumbers},
+		link.Counter{Name: "xdp.no_buffer", Value: q.counts.noBuffer})
 }
 
 // releaseDelay is how long buffers stay untouched after a zero-copy socket was closed: the driver lets go of them in deferred work, about as

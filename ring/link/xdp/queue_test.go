@@ -79,7 +79,7 @@ func TestIndexesWrap(t *testing.T) {
 		number += batch
 	}
 	k.Less(q.sock.rx.next, uint32(1<<31), "it did not wrap")
-	k.Zero(q.bad)
+	k.Zero(q.counts.badNumbers)
 	k.EqualValues(number, q.Stats().RxFrames)
 	k.EqualValues(number*60, q.Stats().TxBytes)
 }
@@ -154,7 +154,7 @@ func TestSendingPieces(t *testing.T) {
 			}
 			k.Zero(q.Unsent())
 			lost++
-			k.Equal(lost, q.tooLong)
+			k.Equal(lost, q.counts.tooLong)
 			k.Zero(k.tx.ready())
 		}
 		k.Zero(q.pool.Ledger().Transmitting)
@@ -230,15 +230,15 @@ func TestNonsenseFromTheKernel(t *testing.T) {
 		k.Zero(q.Receive(dst[:]), "%+v", d)
 		k.Equal(before, q.pool.Ledger())
 	}
-	k.EqualValues(4, q.bad)
+	k.EqualValues(4, q.counts.badNumbers)
 	k.rx.put(unix.XDPDesc{Addr: good | 256<<offsetShift, Len: uint32(q.stride - 255)}) // ends beyond the buffer
 	k.rx.publish()
 	k.Zero(q.Receive(dst[:]))
-	k.EqualValues(5, q.bad)
+	k.EqualValues(5, q.counts.badNumbers)
 	k.rx.put(unix.XDPDesc{Addr: good, Len: 60}) // a second time
 	k.rx.publish()
 	k.Zero(q.Receive(dst[:]))
-	k.EqualValues(6, q.bad)
+	k.EqualValues(6, q.counts.badNumbers)
 
 	// A chain with a bad link is dropped whole; the next frame is good.
 	q.refill(1)
@@ -254,7 +254,7 @@ func TestNonsenseFromTheKernel(t *testing.T) {
 	k.Equal(1, q.Receive(dst[:]))
 	k.Equal(77, dst[0].Packet.Len())
 	k.NoError(dst[0].Packet.Release())
-	k.EqualValues(7, q.bad)
+	k.EqualValues(7, q.counts.badNumbers)
 
 	for _, addr := range []uint64{mask48, never, good, ^uint64(0)} {
 		k.comp.put(addr)
@@ -263,7 +263,7 @@ func TestNonsenseFromTheKernel(t *testing.T) {
 	k.Equal(1, q.Send([]link.Out{{Packet: outgoing(t, q.pool, message(1, 60), 2048)}}))
 	q.Complete(nil)
 	k.Equal(1, q.Unsent())
-	k.EqualValues(11, q.bad)
+	k.EqualValues(11, q.counts.badNumbers)
 }
 
 // When the pool is empty the card gets nothing, and gets buffers again when some came back.
@@ -282,7 +282,7 @@ func TestStarving(t *testing.T) {
 		q.Receive(dst[:])
 	}
 	k.Zero(q.posted)
-	k.EqualValues(1, q.noBuffer, "asked again only when something came back")
+	k.EqualValues(1, q.counts.noBuffer, "asked again only when something came back")
 	for _, p := range held {
 		k.NoError(p.Release())
 	}
@@ -357,5 +357,5 @@ func TestBatchesDoNotAllocate(t *testing.T) {
 			_ = d.Packet.Release()
 		}
 	}))
-	k.Zero(q.bad)
+	k.Zero(q.counts.badNumbers)
 }

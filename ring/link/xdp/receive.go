@@ -51,14 +51,14 @@ func (q *Queue) Receive(dst []link.Frame) int {
 func (q *Queue) packet(d *unix.XDPDesc) buffers.Packet {
 	i, at, ok := q.pool.Locate(d.Addr & mask48)
 	if !ok || q.records[i].where != inFill {
-		q.bad++
+		q.counts.badNumbers++
 		return buffers.Packet{}
 	}
 	q.records[i].where = elsewhere
 	q.posted--
 	off := uint64(at) + d.Addr>>offsetShift
 	if off+uint64(d.Len) > q.stride {
-		q.bad++
+		q.counts.badNumbers++
 		q.pool.Return(i)
 		return buffers.Packet{}
 	}
@@ -148,7 +148,7 @@ func (q *Queue) refill(batch int) {
 		i, ok := q.pool.Take(buffers.Small)
 		if !ok {
 			q.starved, q.freed = true, q.pool.Freed()
-			q.noBuffer++
+			q.counts.noBuffer++
 			break
 		}
 		q.records[i].where = inFill

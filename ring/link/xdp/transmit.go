@@ -61,7 +61,7 @@ func (q *Queue) refuse(o *link.Out) bool {
 	if q.Unsent() >= cap(q.done) {
 		return false
 	}
-	q.tooLong++
+	q.counts.tooLong++
 	q.finishSend(*o, unix.EMSGSIZE)
 	return true
 }
@@ -182,7 +182,7 @@ func (q *Queue) dropped() {
 			q.read++
 		}
 	}
-	q.noLink++
+	q.counts.noCarrier++
 	q.markLost(b)
 }
 
@@ -200,7 +200,7 @@ func (q *Queue) markLost(b *bufferRecord) {
 		return
 	}
 	b.lost = true
-	q.lostLen += uint64(b.out.Packet.Len())
+	q.counts.lostBytes += uint64(b.out.Packet.Len())
 }
 
 // loseUnread counts the frames that the kernel had not read when the link was closed.
@@ -214,7 +214,7 @@ func (q *Queue) loseUnread() {
 	}
 	for ; q.read != tx.next; q.read++ {
 		if tx.entries[q.read&tx.mask].Options&unix.XDP_PKT_CONTD == 0 { // the last of a frame
-			q.ended++
+			q.counts.closed++
 			q.markLost(q.frameAt(q.read))
 		}
 	}
@@ -262,12 +262,12 @@ func (q *Queue) reap() {
 		addr := q.sock.comp.take()
 		i, _, ok := q.pool.Locate(addr&mask48 + addr>>offsetShift)
 		if !ok || q.records[i].where < inTx {
-			q.bad++
+			q.counts.badNumbers++
 			continue
 		}
 		b := &q.records[q.records[i].first]
 		if b.pieces == 0 {
-			q.bad++
+			q.counts.badNumbers++
 			continue
 		}
 		q.flying--
