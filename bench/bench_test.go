@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/socketxtreme/socketxtreme/bench/harness"
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
 )
 
 // needDescriptors skips where client and server cannot open so many connections each.
@@ -22,7 +24,7 @@ func needDescriptors(t *testing.T, n uint64) {
 	var limit unix.Rlimit
 	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
 	if limit.Max < n {
-		t.Skipf("the hard limit of open files is %d, and this needs %d (ulimit -Hn)", limit.Max, n)
+		testnet.Missing(t, "descriptors", fmt.Sprintf("the hard limit of open files is %d, and this needs %d (ulimit -Hn)", limit.Max, n))
 	}
 }
 

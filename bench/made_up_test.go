@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/socketxtreme/socketxtreme/bench/internal/listing"
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
 )
 
 // A peer and a row that nobody has, each declared in one file.
@@ -44,7 +45,7 @@ func TestMadeUpPeerAndRowAppearInTheRun(t *testing.T) {
 	needGCC(t)
 	compiler, err := exec.LookPath("go")
 	if err != nil {
-		t.Skip("missing: ", err)
+		testnet.Missing(t, "go", err)
 	}
 	dir := t.TempDir()
 	overlay := struct{ Replace map[string]string }{map[string]string{}}

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/socketxtreme/socketxtreme/bench/harness"
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
 )
 
 // programs are the C programs, built once for all tests.
@@ -31,7 +32,7 @@ var folder string // of what was compiled
 func needGCC(t *testing.T) harness.Programs {
 	t.Helper()
 	if _, err := exec.LookPath("gcc"); err != nil {
-		t.Skip("gcc is missing, and with it the client: ", err)
+		testnet.Missing(t, "gcc", err) // the client is compiled
 	}
 	p, err := programs()
 	require.NoError(t, err)

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/socketxtreme/socketxtreme/bench/harness"
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
 )
 
 // needVeth makes the two namespaces, or skips.
@@ -22,10 +23,10 @@ func needVeth(t *testing.T) *harness.Network {
 	t.Helper()
 	n, err := harness.NewNetwork()
 	if errors.Is(err, unix.EOPNOTSUPP) {
-		t.Skip("missing: veth interfaces in this kernel")
+		testnet.Missing(t, "namespaces", "veth interfaces in this kernel")
 	}
 	if errors.Is(err, harness.ErrNoNetwork) {
-		t.Skip(err)
+		testnet.Missing(t, "namespaces", err)
 	}
 	require.NoError(t, err)
 	t.Cleanup(n.Close)
@@ -110,9 +111,7 @@ func TestMisbehavingServersAreNoticedInAWindow(t *testing.T) {
 // sockperf's server speaks to the client that writes its header.
 func TestSockperf(t *testing.T) {
 	p := needGCC(t)
-	if _, err := exec.LookPath("sockperf"); err != nil {
-		t.Skip("missing: ", err)
-	}
+	testnet.NeedProgram(t, "sockperf")
 	n := needVeth(t)
 	w := workload(t, "udp-veth-pingpong")
 	w.Both = false

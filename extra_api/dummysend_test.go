@@ -10,6 +10,7 @@ import (
 
 	"github.com/socketxtreme/socketxtreme/buffers"
 	extraapi "github.com/socketxtreme/socketxtreme/extra_api"
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
@@ -169,7 +170,7 @@ func TestWarmOverIPv6(t *testing.T) {
 	onEach(t, kernelKinds, func(w *world) {
 		peer, err := net.ListenUDP("udp6", &net.UDPAddr{IP: net.IPv6loopback})
 		if err != nil {
-			w.t.Skipf("missing: IPv6 on loopback: %v", err)
+			testnet.Missing(w.t, "ipv6", err)
 		}
 		defer peer.Close()
 		s, err := w.set.NewSocket(ring.KindDatagram, ring.IPv6, ring.Config{})

@@ -33,7 +33,7 @@ func give6(t *testing.T, name string, a netip.Addr) int {
 	require.NoError(t, err)
 	x.Flags = unix.IFA_F_NODAD
 	if err := netlink.AddrAdd(l, x); err != nil {
-		t.Skip("missing: IPv6: ", err)
+		testnet.Missing(t, "ipv6", err)
 	}
 	return l.Attrs().Index
 }

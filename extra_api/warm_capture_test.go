@@ -76,7 +76,7 @@ func warmOnTheWire(t *testing.T, kind string) {
 	switch kind {
 	case "uring":
 		if err := uring.Probe(); err != nil {
-			t.Skipf("missing: %v", err)
+			testnet.Missing(t, "uring", err)
 		}
 		c.Driver = uring.New
 	case "epoll":

@@ -24,7 +24,7 @@ const ownVariable = "INTEROP_OWN_TCP"
 // runs in a process of its own, all of whose threads are in the test's namespace: loops open sockets on goroutines of theirs.
 func TestOverOwnTCP(t *testing.T) {
 	if own != nil {
-		t.Skip("missing: a namespace: this is a process that TestOverOwnTCP has started")
+		t.Skip("this is a process that TestOverOwnTCP has started")
 	}
 	for _, x := range []struct{ test, side string }{
 		{"TestRedis", "client"}, {"TestGRPC", "client"}, {"TestGRPC", "server"}, {"TestHTTP", "client"}, {"TestHTTP", "server"},

@@ -123,7 +123,7 @@ func BenchmarkTurn(b *testing.B) {
 				s.Ring = kind
 				e := mustEngine(b, s)
 				if err := e.Start(); err != nil {
-					b.Skipf("no %s ring here: %v", kind, err)
+					testnet.Missing(b, string(kind), err)
 				}
 				l := turnByHand(b, kind, &bounce{}, Config{Rest: Spin})
 				var ends []*xtreme.Socket

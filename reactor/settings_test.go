@@ -17,6 +17,7 @@ import (
 
 	"github.com/socketxtreme/socketxtreme/conf"
 	"github.com/socketxtreme/socketxtreme/internal/sys"
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
 	"github.com/socketxtreme/socketxtreme/stats"
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
@@ -92,7 +93,7 @@ func TestLoopsAreBoundBySetting(t *testing.T) {
 	onEveryKind(t, func(t *testing.T, kind conf.RingKind) {
 		cpus := sys.AffinityMask()
 		if len(cpus) < 2 {
-			t.Skip("missing: two processors")
+			testnet.Missing(t, "processors", "two are needed")
 		}
 		s := conf.Default()
 		s.Ring, s.SmallBuffers, s.LargeBuffers, s.LoopCPUs = kind, 512, 16, []int{cpus[1], cpus[0]}

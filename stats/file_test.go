@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
 )
 
 // newFile makes a file in a directory of the test's.
@@ -197,7 +199,7 @@ func TestEightDeadFilesStay(t *testing.T) {
 // the library's change nothing.
 func TestFilesOfOtherUsersStay(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("changing the user is for root")
+		testnet.Missing(t, "root", "the user is changed")
 	}
 	const nobody = 65534
 	dir, err := os.MkdirTemp("/tmp", "stats") // which that user may enter
@@ -251,7 +253,7 @@ func TestFilesOfOtherUsersStay(t *testing.T) {
 // A directory in which others may make files, and not list them, is published into as well.
 func TestDirectoryThatCannotBeListed(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("changing the user is for root")
+		testnet.Missing(t, "root", "the user is changed")
 	}
 	dir, err := os.MkdirTemp("/tmp", "stats")
 	require.NoError(t, err)
@@ -439,7 +441,7 @@ func readOther(path string) {
 
 func TestReaderInAnotherProcessNamespace(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("namespaces are for root")
+		testnet.Missing(t, "namespaces", "they are for root")
 	}
 	dir := filepath.Join(t.TempDir(), "stats")
 	_, path := start(t, "STATS_TEST_VICTIM="+dir, nil)
@@ -464,7 +466,7 @@ func TestReaderInAnotherProcessNamespace(t *testing.T) {
 // In a directory with the sticky bit its owner may still remove and replace files, as root may in every directory.
 func TestStickyDirectoryOfAnotherUserIsRefused(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("changing the owner is for root")
+		testnet.Missing(t, "root", "the owner is changed")
 	}
 	dir := t.TempDir() + "/stats"
 	require.NoError(t, os.Mkdir(dir, 0o700))
@@ -527,7 +529,7 @@ func TestDirectoryOfAGroupThatOneIsNotIn(t *testing.T) {
 
 func TestAnotherUserIsRefused(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("changing the user is for root")
+		testnet.Missing(t, "root", "the user is changed")
 	}
 	// A directory that everybody may enter: the file and the socket themselves refuse.
 	dir, err := os.MkdirTemp("/tmp", "stats")

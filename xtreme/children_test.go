@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/socketxtreme/socketxtreme/internal/host"
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
@@ -44,7 +45,7 @@ func (w *cabled) addMacvlan(fd int, g netip.AddrPort) (member *net.UDPConn, remo
 	attrs.Name, attrs.ParentIndex = "mv0", parent.Attrs().Index
 	child := &netlink.Macvlan{LinkAttrs: attrs, Mode: netlink.MACVLAN_MODE_BRIDGE}
 	if err := netlink.LinkAdd(child); errors.Is(err, unix.EOPNOTSUPP) {
-		w.t.Skip("missing: the kernel's macvlan (CONFIG_MACVLAN)")
+		testnet.Missing(w.t, "macvlan", "the kernel has none (CONFIG_MACVLAN)")
 	} else {
 		w.NoError(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/uring"
 	"github.com/socketxtreme/socketxtreme/xtreme"
@@ -117,7 +118,7 @@ func withoutUring(t *testing.T, code string) {
 	_, _, e := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC,
 		uintptr(unsafe.Pointer(&prog)))
 	if e == unix.ENOSYS || e == unix.EINVAL {
-		t.Skipf("no seccomp filters here: %v", e)
+		testnet.Missing(t, "seccomp", e)
 	}
 	require.Zero(t, e)
 	runtime.UnlockOSThread()

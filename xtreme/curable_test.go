@@ -93,7 +93,7 @@ func TestWarnsOfHugePages(t *testing.T) {
 		t.Skip("under the race detector buffers lie in the Go heap; the build without it asserts this")
 	}
 	if hugePagesFor(t, 200<<20) {
-		t.Skip("missing: a machine without 200 MiB of huge pages")
+		t.Skip("this machine has 200 MiB of huge pages")
 	}
 	var log bytes.Buffer
 	s := conf.Default()

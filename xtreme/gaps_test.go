@@ -185,7 +185,7 @@ func TestGapsAreNamed(t *testing.T) {
 			}
 			right, wrong, void := nameGaps(t, &c, 2, 20, 20)
 			if right < 2 && len(wrong) < 10 {
-				t.Skipf("missing: a processor: %d void of %d attempts: %v", void, void+right+len(wrong), wrong)
+				testnet.Missing(t, "processors", fmt.Sprintf("%d void of %d attempts: %v", void, void+right+len(wrong), wrong))
 			}
 			require.Equal(t, 2, right, "%v", wrong)
 		})

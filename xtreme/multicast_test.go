@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
@@ -128,14 +129,14 @@ func ownNetwork(t *testing.T) netip.AddrPort {
 	t.Helper()
 	runtime.LockOSThread()
 	if err := unix.Unshare(unix.CLONE_NEWNET); errors.Is(err, unix.EPERM) {
-		t.Skip("a network namespace needs CAP_SYS_ADMIN, and IPv6 multicast does not come back over the loopback interface")
+		testnet.Missing(t, "namespaces", "CAP_SYS_ADMIN")
 	} else {
 		require.NoError(t, err)
 	}
 	pair := &netlink.Veth{LinkAttrs: netlink.NewLinkAttrs(), PeerName: "v1"}
 	pair.Name = "v0"
 	if err := netlink.LinkAdd(pair); errors.Is(err, unix.EOPNOTSUPP) {
-		t.Skip("this kernel has no veth interfaces")
+		testnet.Missing(t, "namespaces", "veth interfaces in this kernel")
 	} else {
 		require.NoError(t, err)
 	}

@@ -3,6 +3,7 @@ package xtreme_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
@@ -155,7 +156,7 @@ func TestTableOfFlowsIsFull(t *testing.T) {
 	var limit unix.Rlimit
 	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
 	if limit.Max < 5000 {
-		t.Skip("missing: 5000 descriptors")
+		testnet.Missing(t, "descriptors", fmt.Sprintf("5,000, the limit is %d", limit.Max))
 	}
 	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: limit.Max, Max: limit.Max}))
 	defer func() { require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)) }()

@@ -2,6 +2,7 @@ package xtreme_test
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"strings"
@@ -22,7 +23,7 @@ func TestConnectionTrackingSeesNoFrames(t *testing.T) {
 	const table = "sx"
 	switch err := firewall.DropNewUDP(table); {
 	case errors.Is(err, unix.EPROTONOSUPPORT), errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.ENOENT):
-		t.Skipf("missing: nf_tables with ct in this kernel: %v", err)
+		testnet.Missing(t, "nf_tables", fmt.Sprintf("with ct in this kernel: %v", err))
 	default:
 		w.NoError(err)
 	}

@@ -1,6 +1,7 @@
 package xtreme_test
 
 import (
+	"fmt"
 	"os"
 	"runtime"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
@@ -60,7 +62,7 @@ func TestReceiveBufferOfAnOffloadedSocketIsBounded(t *testing.T) {
 	most, err := strconv.Atoi(strings.TrimSpace(string(text)))
 	w.NoError(err)
 	if most > 64<<20 {
-		t.Skipf("missing: a net.core.rmem_max of 64 MiB or less, it is %d", most)
+		testnet.Missing(t, "rmem_max", fmt.Sprintf("a net.core.rmem_max of 64 MiB or less, it is %d", most))
 	}
 	w.engine = w.newEngine(func(s *conf.Settings) { s.RxBytesMin = 4 * most })
 	x := w.other(w.newPoller("set"))

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
 	"github.com/socketxtreme/socketxtreme/stats"
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
@@ -131,17 +132,13 @@ func TestRecordOfADrop(t *testing.T) {
 	w.ErrorContains(err, "out of range")
 
 	t.Run("tcpdump", func(t *testing.T) {
-		if _, err := exec.LookPath("tcpdump"); err != nil {
-			t.Skip("missing: tcpdump")
-		}
+		testnet.NeedProgram(t, "tcpdump")
 		out, err := exec.Command("tcpdump", "-nn", "-r", list[0]).Output()
 		require.NoError(t, err)
 		require.Equal(t, 2*rounds+sent, strings.Count(string(out), " UDP, length "))
 	})
 	t.Run("tshark", func(t *testing.T) {
-		if _, err := exec.LookPath("tshark"); err != nil {
-			t.Skip("missing: tshark")
-		}
+		testnet.NeedProgram(t, "tshark")
 		out, err := exec.Command("tshark", "-r", list[0], "-Y", "frame.comment contains \"udp.budget\"", "-T", "json", "-e", "frame.number",
 			"-e", "frame.comment", "-e", "frame.interface_name").Output()
 		require.NoError(t, err)

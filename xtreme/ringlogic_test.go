@@ -118,7 +118,7 @@ func TestTheThreadOfLogic31IsGivenBack(t *testing.T) {
 			n := testnet.New(t, testnet.Pair{}, testnet.Pair{})
 			before := sys.AffinityMask()
 			if len(before) < 2 {
-				t.Skip("missing: two processors")
+				testnet.Missing(t, "processors", "two are needed")
 			}
 			p, err := newEngine(t, kind).NewPoller("attached", xtreme.PollerConfig{RingLogic: xtreme.Ptr(ring.PerCoreAttach)})
 			require.NoError(t, err)
@@ -156,7 +156,7 @@ func TestLogic31HasOneProcessor(t *testing.T) {
 			}
 			mine := sys.AffinityMask()
 			if len(mine) < 2 {
-				t.Skip("missing: two processors")
+				testnet.Missing(t, "processors", "two are needed")
 			}
 			defer func() { require.NoError(t, sys.SetAffinity(mine)) }()
 			p, err := newEngine(t, kind).NewPoller("attached", xtreme.PollerConfig{RingLogic: xtreme.Ptr(ring.PerCoreAttach)})

@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
 )
 
 // needVeth makes the two namespaces, or skips.
@@ -17,10 +19,10 @@ func needVeth(t *testing.T) *Network {
 	t.Helper()
 	n, err := NewNetwork()
 	if errors.Is(err, unix.EOPNOTSUPP) {
-		t.Skip("missing: veth interfaces in this kernel")
+		testnet.Missing(t, "namespaces", "veth interfaces in this kernel")
 	}
 	if errors.Is(err, ErrNoNetwork) {
-		t.Skip(err)
+		testnet.Missing(t, "namespaces", err)
 	}
 	require.NoError(t, err)
 	t.Cleanup(n.Close)

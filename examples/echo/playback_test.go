@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
 )
 
 // sockperf's own client plays messages of all sizes back at the times that a file gives: each is answered, none twice, none out of order.
@@ -22,7 +23,7 @@ import (
 func TestSockperfPlayback(t *testing.T) {
 	program, err := exec.LookPath("sockperf")
 	if err != nil {
-		t.Skip("missing: ", err)
+		testnet.Missing(t, "sockperf", err)
 	}
 	file := filepath.Join(t.TempDir(), "playback.csv")
 	const messages = 300

@@ -5,11 +5,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
 )
 
 func TestTicksFollowTheClock(t *testing.T) {
 	if !HasTicks {
-		t.Skip("no counter")
+		testnet.Missing(t, "ticks", "a counter of the processor")
 	}
 	begin, from := Ticks(), time.Now()
 	time.Sleep(20 * time.Millisecond)

@@ -11,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
 )
 
 // inPairNamespace moves the test to a namespace of its own, with an interface v0 of a pair, whose index it returns.
@@ -18,7 +20,7 @@ func inPairNamespace(t *testing.T) (index int) {
 	t.Helper()
 	runtime.LockOSThread() // and never unlocked
 	if err := unix.Unshare(unix.CLONE_NEWNET); errors.Is(err, unix.EPERM) {
-		t.Skip("missing: CAP_SYS_ADMIN, for network namespaces")
+		testnet.Missing(t, "namespaces", "CAP_SYS_ADMIN")
 	} else {
 		require.NoError(t, err)
 	}
@@ -54,7 +56,7 @@ func TestChildrenInOtherNamespaces(t *testing.T) {
 	attrs.Name, attrs.ParentIndex = "mv0", here
 	child := &netlink.Macvlan{LinkAttrs: attrs, Mode: netlink.MACVLAN_MODE_BRIDGE}
 	if err := netlink.LinkAdd(child); errors.Is(err, unix.EOPNOTSUPP) {
-		t.Skip("missing: the kernel's macvlan (CONFIG_MACVLAN)")
+		testnet.Missing(t, "macvlan", "the kernel has none (CONFIG_MACVLAN)")
 	} else {
 		require.NoError(t, err)
 	}
@@ -106,7 +108,7 @@ func TestAChildMadeInAnotherNamespace(t *testing.T) {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name, attrs.ParentIndex, attrs.Namespace = "mv0", here, netlink.NsPid(other.Process.Pid)
 	if err := netlink.LinkAdd(&netlink.Macvlan{LinkAttrs: attrs, Mode: netlink.MACVLAN_MODE_BRIDGE}); errors.Is(err, unix.EOPNOTSUPP) {
-		t.Skip("missing: the kernel's macvlan (CONFIG_MACVLAN)")
+		testnet.Missing(t, "macvlan", "the kernel has none (CONFIG_MACVLAN)")
 	} else {
 		require.NoError(t, err)
 	}

@@ -86,7 +86,7 @@ func (s *space) add(l netlink.Link) int {
 	s.t.Helper()
 	err := s.LinkAdd(l)
 	if err == unix.EOPNOTSUPP {
-		s.t.Skipf("this kernel has no links of kind %s", l.Type())
+		testnet.Missing(s.t, l.Type(), "this kernel has no such links")
 	}
 	require.NoError(s.t, err, l.Type())
 	return s.index(l.Attrs().Name)

@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
 )
 
 // listed is a package as go list describes it.
@@ -26,7 +28,7 @@ type listed struct {
 // needGo skips a test where there is no go command, which lists packages.
 func needGo(t *testing.T) {
 	if _, err := exec.LookPath("go"); err != nil {
-		t.Skip("missing: go: ", err)
+		testnet.Missing(t, "go", err)
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
 )
 
 func TestGoroutineTellsGoroutinesApart(t *testing.T) {
@@ -68,7 +70,7 @@ func grow(depth int) uintptr {
 
 func TestGoroutineDoesNotAllocate(t *testing.T) {
 	if runtime.GOARCH != "amd64" && runtime.GOARCH != "arm64" {
-		t.Skipf("missing: the assembly for %s; the stack trace that stands in for it is not on a path", runtime.GOARCH)
+		testnet.Missing(t, "assembly", "for "+runtime.GOARCH+"; the stack trace that replaces it is not on a path")
 	}
 	require.Zero(t, testing.AllocsPerRun(1000, func() { Goroutine() }))
 }

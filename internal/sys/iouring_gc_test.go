@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
 )
 
 // A garbage collection stops the world several times. It does not wait for an io_uring_enter that takes long: the runtime knows that the
@@ -18,7 +20,7 @@ func TestEnterDoesNotHoldUpTheRuntime(t *testing.T) {
 	}
 	u, err := NewUring(4096, UringParams{})
 	if err != nil {
-		t.Skipf("no io_uring here: %v", err)
+		testnet.Missing(t, "uring", err)
 	}
 	defer u.Close()
 	// Datagrams of 60 KiB to a socket that nobody reads: each is copied, and dropped.

@@ -14,6 +14,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
 )
 
 func TestRegionHasNoNotesWhenNothingWasAsked(t *testing.T) {
@@ -87,7 +89,7 @@ func TestMappingPrefersNode(t *testing.T) {
 	defer func() { require.NoError(t, m.unmap()) }()
 	if err := m.prefer(0); err != nil {
 		require.True(t, errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM), "%v", err)
-		t.Skipf("missing: a kernel with NUMA whose mbind is allowed here: %v", err)
+		testnet.Missing(t, "numa", err)
 	}
 	var mode int32
 	var mask [maxNodes / 64]uint64

@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
 )
 
 func TestRegionIsZeroWritableAndExact(t *testing.T) {
@@ -59,10 +61,10 @@ func TestRegionKeepsErrnoWhenMemoryIsRefused(t *testing.T) {
 	policy, err := os.ReadFile("/proc/sys/vm/overcommit_memory")
 	require.NoError(t, err)
 	if strings.TrimSpace(string(policy)) == "1" {
-		t.Skip("missing: a kernel that refuses absurd mappings (vm.overcommit_memory is 1)")
+		testnet.Missing(t, "overcommit", "a kernel that refuses absurd mappings: vm.overcommit_memory is 1")
 	}
 	if math.MaxInt == math.MaxInt32 {
-		t.Skip("missing: an int that holds a size which any machine refuses")
+		testnet.Missing(t, "64 bits", "an int that holds a size which any machine refuses")
 	}
 	for _, huge := range []bool{false, true} {
 		_, err = NewRegion(RegionConfig{Bytes: int(maxRegionBytes), HugePages: huge})

@@ -70,7 +70,7 @@ func trace(t testing.TB, names map[uint32]string) *Calls {
 		}
 	}
 	if e != 0 {
-		t.Skipf("missing: seccomp filters with a listener (Linux 5.5), which count system calls: %v", e)
+		Missing(t, "seccomp", fmt.Sprintf("filters with a listener (Linux 5.5), which count system calls: %v", e))
 	}
 	c := &Calls{t: t, fd: int(fd), ended: make(chan struct{}), counts: map[string]int{}}
 	stop := make(chan struct{})

@@ -131,7 +131,7 @@ func TestOffloadedTCPServer(t *testing.T) {
 // a process of its own, all of whose threads are in the test's namespace: loops open queues on their goroutines.
 func TestOffloadedTCPOnSeveralLoops(t *testing.T) {
 	if os.Getenv("GNET_OWN_TCP") != "" {
-		t.Skip("missing: a namespace: this is the process that TestServerOfSeveralLoops is for")
+		t.Skip("this is the process that TestServerOfSeveralLoops is for")
 	}
 	for _, x := range []struct {
 		name   string
@@ -213,7 +213,7 @@ func (h *loopServer) OnTraffic(c gnet.Conn) gnet.Action {
 func TestServerOfSeveralLoops(t *testing.T) {
 	at := os.Getenv("GNET_OWN_TCP")
 	if at == "" {
-		t.Skip("missing: a namespace: TestOffloadedTCPOnSeveralLoops runs this in a process of its own")
+		t.Skip("TestOffloadedTCPOnSeveralLoops runs this in a process of its own")
 	}
 	require.NoError(t, gnet.Run(&loopServer{}, "tcp://"+at, gnet.WithNumEventLoop(2)))
 }

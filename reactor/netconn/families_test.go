@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
 )
 
 // bothFamilies is a resolver to which every name is [::1] and 127.0.0.1.
@@ -132,7 +133,7 @@ func TestANameWithTwoFamilies(t *testing.T) {
 		return answers
 	}
 	if ln, err := net.Listen("tcp6", "[::1]:0"); err != nil {
-		t.Skipf("no IPv6 loopback here: %v", err)
+		testnet.Missing(t, "ipv6", err)
 	} else {
 		require.NoError(t, ln.Close())
 	}

@@ -68,7 +68,7 @@ func redisServer(t *testing.T, host string) *exec.Cmd {
 func TestClientOfOthersServer(t *testing.T) {
 	what := os.Getenv("NETCONN_CLIENT_OF")
 	if what == "" {
-		t.Skip("missing: a namespace: TestServersOfOthersOverOwnTCP runs this in a process of its own")
+		t.Skip("TestServersOfOthersOverOwnTCP runs this in a process of its own")
 	}
 	name, host, _ := strings.Cut(what, " ")
 	at := host + ":8080"

@@ -25,7 +25,7 @@ import (
 // in a process of its own, all of whose threads are in the test's namespace: loops open sockets on goroutines of theirs.
 func TestConnOverOwnTCP(t *testing.T) {
 	if os.Getenv("NETCONN_OWN_TCP") != "" {
-		t.Skip("missing: a namespace: this is the process that TestSuiteOverOwnTCP is for")
+		t.Skip("this is the process that TestSuiteOverOwnTCP is for")
 	}
 	n := testnet.New(t, testnet.Pair{})
 	peer := n.PeerNamespace()
@@ -44,7 +44,7 @@ func TestConnOverOwnTCP(t *testing.T) {
 func TestSuiteOverOwnTCP(t *testing.T) {
 	addresses := os.Getenv("NETCONN_OWN_TCP")
 	if addresses == "" {
-		t.Skip("missing: a namespace: TestConnOverOwnTCP runs this in a process of its own")
+		t.Skip("TestConnOverOwnTCP runs this in a process of its own")
 	}
 	ours, theirs, _ := strings.Cut(addresses, " ")
 	namespace := os.NewFile(3, "peer")
@@ -103,7 +103,7 @@ func TestSuiteOverOwnTCP(t *testing.T) {
 // listener's own loop.
 func TestOwnTCPOfSeveralLoops(t *testing.T) {
 	if os.Getenv("NETCONN_LOOPS") != "" {
-		t.Skip("missing: a namespace: this is the process that TestServerOfSeveralLoops is for")
+		t.Skip("this is the process that TestServerOfSeveralLoops is for")
 	}
 	t.Run("a queue for each", func(t *testing.T) { serveOnLoops(t, ownLoops, ownLoops) })
 	t.Run("one queue", func(t *testing.T) { serveOnLoops(t, 1, 1) })
@@ -150,7 +150,7 @@ const (
 func TestServerOfSeveralLoops(t *testing.T) {
 	at, serving, _ := strings.Cut(os.Getenv("NETCONN_LOOPS"), " ")
 	if at == "" {
-		t.Skip("missing: a namespace: TestOwnTCPOfSeveralLoops runs this in a process of its own")
+		t.Skip("TestOwnTCPOfSeveralLoops runs this in a process of its own")
 	}
 	e, err := xtreme.New(conf.FromEnvironment())
 	require.NoError(t, err)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
@@ -47,7 +48,7 @@ func TestTCPOverIPv6(t *testing.T) {
 	require.NoError(t, err)
 	if err := l.Bind(netip.MustParseAddrPort("[::1]:0")); err != nil {
 		require.NoError(t, l.Close())
-		t.Skipf("no IPv6 loopback address here: %v", err)
+		testnet.Missing(t, "ipv6", err)
 	}
 	require.NoError(t, l.Listen(0))
 	s, peer := w.accept(l)

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
@@ -167,12 +168,12 @@ func TestIPv6SocketSendsToBothFamilies(t *testing.T) {
 	require.NoError(t, err)
 	if err := s.Bind(netip.MustParseAddrPort("[::]:0")); err != nil {
 		require.NoError(t, s.Close())
-		t.Skipf("no IPv6 here: %v", err)
+		testnet.Missing(t, "ipv6", err)
 	}
 	for _, host := range []string{"127.0.0.1", "::1"} {
 		peer, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.ParseIP(host)})
 		if err != nil {
-			t.Skipf("no address %s here: %v", host, err)
+			testnet.Missing(t, "ipv6", err)
 		}
 		to := peer.LocalAddr().(*net.UDPAddr).AddrPort()
 		to = netip.AddrPortFrom(to.Addr().Unmap(), to.Port())

@@ -17,6 +17,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/internal/host"
 	"github.com/socketxtreme/socketxtreme/internal/sys"
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link/xdp"
 	"github.com/socketxtreme/socketxtreme/ring/offload"
@@ -212,7 +213,7 @@ func TestContractOverSharedQueues(t *testing.T) {
 			return s
 		}})
 	if !opened {
-		t.Skip("no case could make its network: each says what is missing")
+		testnet.Missing(t, "namespaces", "no case could make its network")
 	}
 	// A veth takes frames of a sender's queue 0 and 1 on queue 0, of 2 on 1, of 3 on 2.
 	require.Len(t, used, 3, "queues that frames came in on: %v", used)

@@ -1,6 +1,7 @@
 package offload_test
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/socketxtreme/socketxtreme/internal/host"
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
 	"github.com/socketxtreme/socketxtreme/internal/wire"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link/xdp"
@@ -40,7 +42,7 @@ func pushTags(t *testing.T, s *shared, vlan int32) (stop func()) {
 	})
 	if err != nil {
 		require.NoError(t, program.Close())
-		t.Skipf("missing: programs at an interface's egress (TCX, Linux 6.6): %v", err)
+		testnet.Missing(t, "tcx", fmt.Sprintf("programs at an interface's egress (Linux 6.6): %v", err))
 	}
 	return func() {
 		require.NoError(t, attached.Close())

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 )
@@ -118,7 +119,7 @@ func adoptMultipath(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, unix.IPPROTO_MPTCP)
 	if err != nil {
-		t.Skipf("no MPTCP sockets here: %v", err)
+		testnet.Missing(t, "mptcp", err)
 	}
 	to := &unix.SockaddrInet4{Addr: loopback.Addr().As4()}
 	w.NoError(unix.Bind(fd, to))

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
@@ -91,7 +92,7 @@ func datagram6(t *testing.T, b Backend) {
 	w.NoError(err)
 	if err := s.Bind(netip.MustParseAddrPort("[::]:0")); err != nil {
 		w.NoError(s.Abort())
-		t.Skipf("no IPv6 here: %v", err)
+		testnet.Missing(t, "ipv6", err)
 	}
 	to6 := netip.AddrPortFrom(netip.IPv6Loopback(), s.LocalAddr().Port())
 	c6, err := net.DialUDP("udp6", nil, net.UDPAddrFromAddrPort(to6))

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/socketxtreme/socketxtreme/internal/sys"
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
 )
 
 // Loopback is the kernel's own sockets at 127.0.0.1 as peers.
@@ -117,8 +118,7 @@ func dropAll(t *testing.T, control func(func(uintptr)) error) {
 			&unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]})
 	}))
 	if errors.Is(err, unix.EPERM) && unix.Geteuid() != 0 {
-		t.Skip("no black hole for an established connection: this kernel grants ordinary users no socket filter; " +
-			"root asserts this")
+		testnet.Missing(t, "root", "this kernel grants ordinary users no socket filter, the black hole for an established connection")
 	}
 	require.NoError(t, err)
 }

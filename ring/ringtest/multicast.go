@@ -1,6 +1,7 @@
 package ringtest
 
 import (
+	"fmt"
 	"net/netip"
 	"os"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
@@ -82,7 +84,7 @@ func membershipLimit(t *testing.T, b Backend) {
 	limit, err := strconv.Atoi(strings.TrimSpace(string(text)))
 	w.NoError(err)
 	if limit > 1000 {
-		t.Skipf("missing: a net.ipv4.igmp_max_memberships below 1,000, it is %d", limit)
+		testnet.Missing(t, "memberships", fmt.Sprintf("a net.ipv4.igmp_max_memberships of at most 1,000, it is %d", limit))
 	}
 	numbered := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{239, 9, byte(i >> 8), byte(i)}) }
 	u := w.udp(netip.AddrPortFrom(netip.IPv4Unspecified(), 0))

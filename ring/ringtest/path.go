@@ -26,7 +26,7 @@ func pathChanges(t *testing.T, b Backend) {
 	}
 	peers, ok := w.peers.(Fickle)
 	if !ok {
-		t.Skip("missing: a link that can be taken away and given back")
+		t.Skip("this ring's link cannot be taken away and given back")
 	}
 	for i, s := range []*ring.Socket{one, two} {
 		s.SetUserData(uint64(100 + i))

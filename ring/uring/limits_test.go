@@ -17,6 +17,7 @@ import (
 
 	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/internal/sys"
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 	"github.com/socketxtreme/socketxtreme/ring/uring"
@@ -173,7 +174,7 @@ func limitMemlock(t *testing.T, n uint64) {
 // nothing can be refused for it: 6.1 and 6.12 do not, 6.18 does.
 func needsCounting(t *testing.T) {
 	if counts, _ := sys.ReleaseAtLeast(sys.KernelRelease(), 6, 13); !counts {
-		t.Skipf("Linux %s does not count an io_uring's memory against RLIMIT_MEMLOCK", sys.KernelRelease())
+		testnet.Missing(t, "RLIMIT_MEMLOCK", "Linux "+sys.KernelRelease()+" does not count an io_uring's memory")
 	}
 }
 

@@ -19,6 +19,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
 )
 
 // The victim is this program once more.
@@ -81,12 +83,12 @@ func TestHelp(t *testing.T) {
 // The game prefers its own processes alone: the session that it was started in keeps its priority, and so does this process when a game is over.
 func TestPriorityIsOfOwnProcesses(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("missing: priorities: root")
+		testnet.Missing(t, "root", "priorities are raised")
 	}
 	session := func() string {
 		text, err := os.ReadFile("/proc/self/autogroup")
 		if errors.Is(err, fs.ErrNotExist) {
-			t.Skip("missing: this kernel has no groups of sessions (sched_autogroup)")
+			testnet.Missing(t, "autogroup", "this kernel has no groups of sessions (sched_autogroup)")
 		}
 		require.NoError(t, err)
 		return string(text)
@@ -142,7 +144,7 @@ var said = map[string]string{
 // With SOCKETXTREME_LONG all of them are played, some two minutes; else the first, so that the game works when it is needed.
 func TestXtstatFindsTheCause(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("missing: namespaces: root")
+		testnet.Missing(t, "namespaces", "root")
 	}
 	xtstat := filepath.Join(t.TempDir(), "xtstat")
 	out, err := exec.Command("go", "build", "-o", xtstat, "../../cmd/xtstat").CombinedOutput()

@@ -17,6 +17,7 @@ import (
 
 	"github.com/socketxtreme/socketxtreme/feed"
 	"github.com/socketxtreme/socketxtreme/feed/book"
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
 )
 
 // captureFile finds a capture: in the folder SOCKETXTREME_CAPTURES names, or in shared/captures beside the checkout.
@@ -27,7 +28,7 @@ func captureFile(t testing.TB, name string) string {
 	}
 	path := filepath.Join(dir, name)
 	if _, err := os.Stat(path); err != nil {
-		t.Skipf("missing: capture %s: %v; set SOCKETXTREME_CAPTURES to the folder that has it", name, err)
+		testnet.Missing(t, "capture "+name, fmt.Sprintf("%v; set SOCKETXTREME_CAPTURES to the folder that has it", err))
 	}
 	return path
 }

@@ -1,6 +1,7 @@
 package live
 
 import (
+	"fmt"
 	"maps"
 	"net"
 	"net/netip"
@@ -15,6 +16,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/examples/feedhandler/handler"
 	"github.com/socketxtreme/socketxtreme/examples/feedhandler/replay"
 	"github.com/socketxtreme/socketxtreme/feed"
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
 	"github.com/socketxtreme/socketxtreme/stats"
 )
 
@@ -26,7 +28,7 @@ func captureFile(t testing.TB, name string) string {
 	}
 	path := filepath.Join(dir, name)
 	if _, err := os.Stat(path); err != nil {
-		t.Skipf("missing: capture %s: %v; set SOCKETXTREME_CAPTURES to the folder that has it", name, err)
+		testnet.Missing(t, "capture "+name, fmt.Sprintf("%v; set SOCKETXTREME_CAPTURES to the folder that has it", err))
 	}
 	return path
 }

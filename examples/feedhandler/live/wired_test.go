@@ -123,7 +123,7 @@ func (w wired) play(t *testing.T) (r result) {
 	require.NoError(t, err)
 	path, err := buildSender()
 	if errors.Is(err, exec.ErrNotFound) {
-		t.Skip("missing: mdreplay, and the go command, which builds it")
+		testnet.Missing(t, "mdreplay", "and the go command, which builds it")
 	}
 	require.NoError(t, err)
 	place := loopback(t)

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
 )
 
 // redisServer starts a redis of its own on a unix socket, which ends with the test.
@@ -21,7 +23,7 @@ func redisServer(t *testing.T) func() *redisClient {
 	t.Helper()
 	path, err := exec.LookPath("redis-server")
 	if err != nil {
-		t.Skip("redis-server is missing: nobody to compare with (apt-get install redis-server)")
+		testnet.Missing(t, "redis-server", err)
 	}
 	socket := filepath.Join(t.TempDir(), "s")
 	cmd := exec.Command(path, "--port", "0", "--unixsocket", socket, "--save", "", "--appendonly", "no", "--dir", filepath.Dir(socket))

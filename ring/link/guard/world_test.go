@@ -270,7 +270,7 @@ func modes(t *testing.T, f func(t *testing.T, c Config)) {
 		}
 		t.Run(name, func(t *testing.T) {
 			if !c.Clsact && !hasTCX() {
-				t.Skipf("Linux %s has no TCX (6.6)", sys.KernelRelease())
+				testnet.Missing(t, "tcx", "Linux 6.6, this is "+sys.KernelRelease())
 			}
 			f(t, c)
 		})

@@ -22,6 +22,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/internal/clock"
 	"github.com/socketxtreme/socketxtreme/internal/sys"
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
 	"github.com/socketxtreme/socketxtreme/internal/wire"
 	"github.com/socketxtreme/socketxtreme/ring/link"
 )
@@ -175,7 +176,7 @@ func TestRecord(t *testing.T) {
 // What a link has lost is counted at the next frame: after the ring was emptied, if it was full.
 func TestLossesOfAFullRing(t *testing.T) {
 	if !clock.HasTicks {
-		t.Skip("missing: a counter of the processor")
+		testnet.Missing(t, "ticks", "a counter of the processor")
 	}
 	w := newWorld(t, Config{Memory: 1 << 20})
 	l := &counted{name: "eth0", lost: 1000}
@@ -471,7 +472,7 @@ func TestFilesOfKilledProcessesMakeRoom(t *testing.T) {
 // In a directory of several users, as /var/tmp, the files of others stay, and keep no alarm from being written.
 func TestFilesOfOtherUsersKeepNoAlarm(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("changing the user is for root")
+		testnet.Missing(t, "root", "the user is changed")
 	}
 	const nobody = 65534
 	dir, err := os.MkdirTemp("/tmp", "record") // which that user may enter

@@ -9,6 +9,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
 	"github.com/socketxtreme/socketxtreme/ring/link"
 )
 
@@ -65,7 +66,7 @@ func TestTap(t *testing.T) {
 		NonPersist: true, Queues: 1}
 	tap.Name = "t0"
 	if err := netlink.LinkAdd(tap); errors.Is(err, os.ErrNotExist) {
-		t.Skipf("missing: TAP devices: %v", err)
+		testnet.Missing(t, "tap", err)
 	} else {
 		w.NoError(err)
 	}

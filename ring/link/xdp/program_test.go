@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
 	"github.com/socketxtreme/socketxtreme/ring/link"
 )
 
@@ -47,7 +48,7 @@ func needPrivileges(t testing.TB, err error) {
 	t.Helper()
 	var r *link.Refusal
 	if errors.As(err, &r) && unix.Geteuid() != 0 && r.Reason.Code == ReasonNoCapability {
-		t.Skipf("missing: %v", err)
+		testnet.Missing(t, "xdp", err)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/socketxtreme/socketxtreme/internal/sys"
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
 	"github.com/socketxtreme/socketxtreme/ring/link"
 )
 
@@ -59,7 +60,7 @@ func TestArrivalTime(t *testing.T) {
 // Where the driver can be asked for the card's time and has none, the frame has no stamp: a veth answers 0.
 func TestHardwareTimeOfZero(t *testing.T) {
 	if has, _ := sys.ReleaseAtLeast(sys.KernelRelease(), 6, 3); !has {
-		t.Skipf("Linux %s cannot be asked for the card's time (bpf_xdp_metadata_rx_timestamp, 6.3)", sys.KernelRelease())
+		testnet.Missing(t, "bpf_xdp_metadata_rx_timestamp", "Linux 6.3, this is "+sys.KernelRelease())
 	}
 	w := newWorld(t, 1, 1500)
 	l, err := netlink.LinkByName("v0")

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/socketxtreme/socketxtreme/internal/sys"
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
 	"github.com/socketxtreme/socketxtreme/ring/link"
 )
 
@@ -146,7 +147,7 @@ func hasSG() bool {
 // Frames longer than a buffer come and go as chains.
 func TestJumbo(t *testing.T) {
 	if !hasSG() {
-		t.Skipf("Linux %s has no frames in several buffers (XDP_USE_SG, 6.6)", sys.KernelRelease())
+		testnet.Missing(t, "XDP_USE_SG", "frames in several buffers: Linux 6.6, this is "+sys.KernelRelease())
 	}
 	for _, mode := range []Mode{ModeGeneric, ModeNative} {
 		t.Run(mode.String(), func(t *testing.T) {

@@ -22,7 +22,7 @@ func TestRecordOfANamespaceThatIsGone(t *testing.T) {
 		away(t, dir)
 	}
 	if newer, _ := sys.ReleaseAtLeast(sys.KernelRelease(), 6, 18); !newer {
-		t.Skip("handles of namespaces: since Linux 6.18")
+		testnet.Missing(t, "handles of namespaces", "Linux 6.18, this is "+sys.KernelRelease())
 	}
 	testnet.New(t, testnet.Pair{}) // or skip: namespaces can be made
 	c := Config{Dir: t.TempDir()}

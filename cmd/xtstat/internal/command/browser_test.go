@@ -16,6 +16,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/websocket"
+
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
 )
 
 // browser is a page in a headless Chromium, driven over the DevTools protocol.
@@ -40,7 +42,7 @@ func newBrowser(t *testing.T, width, height int) *browser {
 	t.Helper()
 	chromium, err := exec.LookPath("chromium")
 	if err != nil {
-		t.Skip("missing: chromium (Debian: chromium)")
+		testnet.Missing(t, "chromium", err)
 	}
 	dir := t.TempDir()
 	cmd := exec.Command(chromium, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--hide-scrollbars",

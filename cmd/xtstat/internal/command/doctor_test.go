@@ -64,9 +64,7 @@ func TestDoctorOnAVeth(t *testing.T) {
 
 // On a terminal of 80 columns each check is the same line as on a pipe, which the terminal wraps, and the shell has the exit code.
 func TestDoctorInATerminal(t *testing.T) {
-	if _, err := exec.LookPath("tmux"); err != nil {
-		t.Skip("missing: tmux")
-	}
+	testnet.NeedProgram(t, "tmux")
 	n := testnet.New(t, testnet.Pair{})
 	for path, value := range map[string]string{"conf/all/rp_filter": "0", "conf/v0/rp_filter": "1"} {
 		require.NoError(t, doctor.This().Write("proc/sys/net/ipv4/"+path, value))

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
 )
 
 // freePort is a TCP port that was free a moment ago.
@@ -66,7 +68,7 @@ func TestMetricsOfAProcess(t *testing.T) {
 func TestPrometheusAndTheDashboard(t *testing.T) {
 	prometheus, err := exec.LookPath("prometheus")
 	if err != nil {
-		t.Skip("missing: prometheus (Debian: prometheus)")
+		testnet.Missing(t, "prometheus", err)
 	}
 	p := startEcho(t, "epoll")
 	dir := t.TempDir()

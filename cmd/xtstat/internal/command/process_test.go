@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
@@ -109,7 +110,7 @@ func startEcho(t *testing.T, ring string, args ...string) *program {
 	p.NoError(err)
 	_, err = fmt.Sscan(line, &p.port, &p.udp, &p.tcp)
 	if ring != "epoll" && strings.Contains(line, "uring") {
-		t.Skip(line) // this kernel has none
+		testnet.Missing(t, "uring", line)
 	}
 	p.NoError(err, line)
 	return p
@@ -278,7 +279,7 @@ func TestHistoryAddsUp(t *testing.T) {
 // as from its own.
 func TestKilledProgramFromAnotherProcessNamespace(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("namespaces are for root")
+		testnet.Missing(t, "namespaces", "they are for root")
 	}
 	p := startEcho(t, "epoll")
 	const n = 50
@@ -430,7 +431,7 @@ func TestForbidClean(t *testing.T) {
 
 func TestAnotherUserSeesNothing(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("changing the user is for root")
+		testnet.Missing(t, "root", "the user is changed")
 	}
 	p := startEcho(t, "epoll")
 	c := exec.Command("/bin/ls", p.dir)

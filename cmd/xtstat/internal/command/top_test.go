@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
 )
 
 // tmux is a terminal of its own server.
@@ -50,9 +52,7 @@ func (x *tmux) shows(texts ...string) (screen string) {
 
 // The screen in a real terminal: rates of what a sender sends, keys, another size, the end of the process, and the way out.
 func TestTopInATerminal(t *testing.T) {
-	if _, err := exec.LookPath("tmux"); err != nil {
-		t.Skip("missing: tmux")
-	}
+	testnet.NeedProgram(t, "tmux")
 	p := startEcho(t, "epoll")
 	x := &tmux{t, "xtstat-test-" + strconv.Itoa(os.Getpid())}
 	x.run("new-session", "-d", "-x", "130", "-y", "45", "-e", "XTSTAT_TEST_RUN=top -k "+p.dir+" -i 0.2", os.Args[0])
