@@ -59,7 +59,8 @@ func TestTheSettingSaysHowLongAnIdleLoopSpins(t *testing.T) {
 	}
 }
 
-// A setting is given where the engine's settings were read: in a file that the program names, and not in an environment that it does not read.
+// A setting is given where the engine's settings were read, a file that the program names, or by the program: not by an environment that it
+// does not read.
 func TestOnlyWhatTheEngineWasGivenMakesALoopSpin(t *testing.T) {
 	rest := func(s conf.Settings) reactor.Rest {
 		c := Config{}
@@ -72,6 +73,14 @@ func TestOnlyWhatTheEngineWasGivenMakesALoopSpin(t *testing.T) {
 		s, err := conf.FromFile(path)
 		require.NoError(t, err)
 		require.Equal(t, reactor.Adaptive, rest(s), line)
+	}
+	for name, set := range map[string]func(*conf.Settings){
+		"RxPoll":     func(s *conf.Settings) { s.RxPoll = 100_000 }, // what a reactor takes where nobody says anything
+		"SelectPoll": func(s *conf.Settings) { s.SelectPoll = 100 * time.Millisecond },
+	} {
+		s := conf.Default()
+		set(&s)
+		require.Equal(t, reactor.Adaptive, rest(s), "Settings.%s", name)
 	}
 	t.Setenv("VMA_RX_POLL", "100000")
 	require.Equal(t, reactor.Wait, rest(conf.Default()))
