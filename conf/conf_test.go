@@ -53,8 +53,8 @@ func TestValidateNamesTheSetting(t *testing.T) {
 		"RingLimit":    func(s *Settings) { s.RingLimit = -1 },
 		"SmallBuffers": func(s *Settings) { s.SmallBuffers = 0 },
 		"LargeBuffers": func(s *Settings) { s.LargeBuffers = 0 },
-		"RxPoll":       func(s *Settings) { s.RxPoll = -2 },
-		"SelectPoll":   func(s *Settings) { s.SelectPoll = -2 },
+		"RxPoll":       func(s *Settings) { s.RxPoll = -3 },
+		"SelectPoll":   func(s *Settings) { s.SelectPoll = -3 },
 		"OSRatio":      func(s *Settings) { s.OSRatio = -1 },
 	} {
 		s := Default()

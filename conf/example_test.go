@@ -29,7 +29,7 @@ func Example() {
 	// Output:
 	// epoll 1024 10
 	// true
-	// warning: VMA_RX_POLL="plenty": want a number from -1 to 100000000; the default is used
+	// warning: VMA_RX_POLL="plenty": want auto, or a number from -1 to 100000000; the default is used
 }
 
 // Validate names the first setting that is out of range.

@@ -85,7 +85,7 @@ func TestProfileVectors(t *testing.T) {
 	require.Equal(t, 9, s.RxPoll, "single settings have the last word")
 	require.Equal(t, 512, s.RingEntries)
 	require.Equal(t, time.Duration(-1), s.SelectPoll)
-	require.Equal(t, []string{`VMA_SELECT_POLL="x": want a number from -1 to 100000000; -1 stays`}, s.Warnings)
+	require.Equal(t, []string{`VMA_SELECT_POLL="x": want auto, or a number from -1 to 100000000; -1 stays`}, s.Warnings)
 	s = fromEnvironment(env(map[string]string{"VMA_SELECT_POLL_OS_FORCE": "1"}))
 	require.Equal(t, 1, s.OSRatio)
 	s = fromEnvironment(env(map[string]string{"VMA_SELECT_POLL_OS_FORCE": "1", "VMA_SELECT_POLL_OS_RATIO": "5"}))

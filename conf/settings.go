@@ -25,6 +25,13 @@ func ParseRingKind(s string) (RingKind, error) {
 	return "", fmt.Errorf("ring kind %q: want auto, uring, epoll or offload", s)
 }
 
+// RxPollAuto and SelectPollAuto are the values of Settings.RxPoll and Settings.SelectPoll that nobody has given: each kind of reactor takes its
+// own. Any other value is meant, whoever gives it. docs/settings.md has the table.
+const (
+	RxPollAuto                   = -2
+	SelectPollAuto time.Duration = -2
+)
+
 // StatsDirectoryAuto is /run/socketxtreme for root, else a directory in $XDG_RUNTIME_DIR, or in $TMPDIR or /tmp with the
 // user's number.
 const StatsDirectoryAuto = "auto"
@@ -48,9 +55,11 @@ type Settings struct {
 	// BufferDebug records who holds each buffer and panics when one is released twice (SX_BUFFER_DEBUG).
 	BufferDebug bool
 	// RxPoll is how many empty turns a reactor spins before it sleeps, unless SelectPoll ends that sooner; -1 spins for ever, 0 looks once and
-	// sleeps (VMA_RX_POLL). A Config that leaves its RxPoll at 0 gets this, see reactor.Config.
+	// sleeps, RxPollAuto, the default, leaves the number to the reactor (VMA_RX_POLL). A Config that leaves its RxPoll at 0 gets this, see
+	// reactor.Config.
 	RxPoll int
-	// SelectPoll bounds the same by time; -1 spins for ever (VMA_SELECT_POLL, microseconds).
+	// SelectPoll bounds the same by time; -1 spins for ever, SelectPollAuto, the default, leaves the time to the reactor
+	// (VMA_SELECT_POLL, microseconds).
 	SelectPoll time.Duration
 	// OSRatio: a reactor looks at external descriptors on every OSRatio-th turn; 0 only while sleeping (VMA_SELECT_POLL_OS_RATIO).
 	OSRatio int
@@ -129,8 +138,8 @@ func Default() Settings {
 		Ring:         RingAuto,
 		SmallBuffers: 4096,
 		LargeBuffers: 256,
-		RxPoll:       100_000,
-		SelectPoll:   100 * time.Millisecond,
+		RxPoll:       RxPollAuto,
+		SelectPoll:   SelectPollAuto,
 		OSRatio:      10,
 
 		OwnTCP: OwnTCP{Timestamps: 2, SendBuffer: 256 << 10, RTOMin: 200 * time.Millisecond, DelayedAck: 40 * time.Millisecond},

@@ -133,14 +133,15 @@ var memoryParameters = []Parameter{
 }
 
 var pollParameters = []Parameter{
-	{Name: "VMA_RX_POLL", Title: "Rx Poll Loops", Field: "RxPoll", State: Works,
+	Parameter{Name: "VMA_RX_POLL", Title: "Rx Poll Loops", Field: "RxPoll", VMA: "100000", State: Works,
 		Effect: "how many turns in a row without events and posted functions a reactor spins before it sleeps, unless VMA_SELECT_POLL ends that " +
-			"sooner; 0: it does not spin. With -1 here or in VMA_SELECT_POLL it does not sleep",
-		access: integer(func(s *Settings) *int { return &s.RxPoll }, -1, 100_000_000)},
-	{Name: "VMA_SELECT_POLL", Title: "Select Poll (usec)", Field: "SelectPoll", State: Works,
+			"sooner; 0: it does not spin. With -1 here or in VMA_SELECT_POLL it does not sleep. auto: 100000, 100 in gnet, 0 in netconn unless " +
+			"VMA_SELECT_POLL is given",
+		access: auto(integer(rxPoll, -1, 100_000_000), rxPoll, RxPollAuto)}.as("auto"),
+	Parameter{Name: "VMA_SELECT_POLL", Title: "Select Poll (usec)", Field: "SelectPoll", VMA: "100000", State: Works,
 		Effect: "how many microseconds without events and posted functions a reactor spins before it sleeps, unless VMA_RX_POLL ends that sooner; " +
-			"0: it does not spin. With -1 here or in VMA_RX_POLL it does not sleep",
-		access: span(func(s *Settings) *time.Duration { return &s.SelectPoll }, time.Microsecond, 100_000_000, true)},
+			"0: it does not spin. With -1 here or in VMA_RX_POLL it does not sleep. auto: 100000",
+		access: auto(span(selectPoll, time.Microsecond, 100_000_000, true), selectPoll, SelectPollAuto)}.as("auto"),
 	Parameter{Name: "VMA_SELECT_POLL_OS_FORCE", Title: "Select Poll OS Force", Field: "OSRatio", State: Works,
 		Effect: "1 sets VMA_SELECT_POLL_OS_RATIO to 1, unless that is given itself", access: force}.unless(ratioSaid).as("0"),
 	{Name: "VMA_SELECT_POLL_OS_RATIO", Title: "Select Poll OS Ratio", Field: "OSRatio", State: Works,

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // What single parameters have in ways of their own.
@@ -242,4 +243,31 @@ func setCPUs(s *Settings, text string) error {
 // checkCPUs reports whether all numbers of processors are possible, and no more of them than setCPUs accepts.
 func checkCPUs(list []int) bool {
 	return len(list) <= maxCPU+1 && !slices.ContainsFunc(list, func(cpu int) bool { return cpu < 0 || cpu > maxCPU })
+}
+
+func rxPoll(s *Settings) *int               { return &s.RxPoll }
+func selectPoll(s *Settings) *time.Duration { return &s.SelectPoll }
+
+// auto is an access that accepts the word auto too, which is stored as a number that a does not accept.
+func auto[T comparable](a access, field func(*Settings) *T, number T) access {
+	with := a
+	with.want = "auto, or " + a.want
+	with.get = func(s *Settings) string {
+		if *field(s) == number {
+			return "auto"
+		}
+		return a.get(s)
+	}
+	with.set = func(s *Settings, text string) error {
+		if text == "auto" {
+			*field(s) = number
+			return nil
+		}
+		if a.set(s, text) != nil {
+			return fmt.Errorf("want %s", with.want)
+		}
+		return nil
+	}
+	with.check = func(s *Settings) bool { return *field(s) == number || a.check(s) }
+	return with
 }

@@ -18,11 +18,11 @@ type Config struct {
 	// Rest is what the loop does when there is nothing to do.
 	Rest Rest
 	// RxPoll is for a loop whose Rest is Adaptive: after so many turns in a row in which nothing happened it sleeps. -1 means that it never
-	// sleeps. 0 takes the engine's setting (VMA_RX_POLL, 100,000 by default). A loop that is to sleep at once has Rest Wait; the setting says
+	// sleeps. 0 takes the engine's setting (VMA_RX_POLL), which is 100,000 where nobody has given it. A loop that is to sleep at once has Rest Wait; the setting says
 	// that by the value 0, which a Config cannot.
 	RxPoll int
 	// SelectPoll ends the same spinning by time: an Adaptive loop sleeps after RxPoll turns or after SelectPoll, whichever comes first. -1
-	// means that it never sleeps. 0 takes the engine's setting (VMA_SELECT_POLL, 100 ms by default).
+	// means that it never sleeps. 0 takes the engine's setting (VMA_SELECT_POLL), which is 100 ms where nobody has given it.
 	SelectPoll time.Duration
 	// OSRatio is how often a loop that does not sleep asks for events of external descriptors (Loop.Watch): on every OSRatio-th turn. -1 means
 	// only after a sleep. 0 takes the engine's setting (VMA_SELECT_POLL_OS_RATIO, by default 10; there 0 means what -1 means here).
@@ -55,7 +55,12 @@ const (
 	defaultBatch  = 256
 	defaultBudget = 256
 	defaultGrace  = 5 * time.Second
-	maxBatch      = 1 << 16
+
+	// Where nobody has said how long a loop spins: VMA's defaults.
+	defaultRxPoll     = 100_000
+	defaultSelectPoll = 100 * time.Millisecond
+
+	maxBatch = 1 << 16
 )
 
 // complete checks the values, and sets those that are zero to the engine's setting or the default.
@@ -91,6 +96,12 @@ func (c *Config) complete(s conf.Settings) error {
 	orElse(&c.yield, yieldEvery)
 	orElse(&c.RxPoll, s.RxPoll)
 	orElse(&c.SelectPoll, s.SelectPoll)
+	if c.RxPoll == conf.RxPollAuto {
+		c.RxPoll = defaultRxPoll
+	}
+	if c.SelectPoll == conf.SelectPollAuto {
+		c.SelectPoll = defaultSelectPoll
+	}
 	orElse(&c.OSRatio, s.OSRatio)
 	orElse(&c.Grace, defaultGrace)
 	orElse(&c.TimerBudget, defaultBudget)

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"io"
 	"net/netip"
+	"os"
 	"testing"
 	"time"
 
@@ -148,6 +149,57 @@ func TestAdaptiveSpinsAsLongAsItIsTold(t *testing.T) {
 			require.Equal(t, test.turns, slept, name)
 		}
 	})
+}
+
+// Whoever says how long an adaptive loop spins is heard, also where the number is that of the default; where nobody says it, it is VMA's default.
+func TestWhoSaysHowLongALoopSpins(t *testing.T) {
+	environment := func(s *conf.Settings) {
+		e := conf.FromEnvironment()
+		s.RxPoll, s.SelectPoll = e.RxPoll, e.SelectPoll
+	}
+	code := func(turns int, span time.Duration) func(*conf.Settings) {
+		return func(s *conf.Settings) { environment(s); s.RxPoll, s.SelectPoll = turns, span }
+	}
+	for name, test := range map[string]struct {
+		text  string // of VMA_RX_POLL and VMA_SELECT_POLL
+		set   func(*conf.Settings)
+		c     Config
+		step  time.Duration
+		turns int // the empty turn on which it sleeps
+	}{
+		"nobody: turns":              {"", environment, Config{}, 1, 100_001},
+		"nobody: time":               {"", environment, Config{}, time.Millisecond, 100},
+		"auto: turns":                {"auto", environment, Config{}, 1, 100_001},
+		"auto: time":                 {"auto", environment, Config{}, time.Millisecond, 100},
+		"the environment":            {"7", environment, Config{}, 1, 8},
+		"the environment: time":      {"7", environment, Config{}, time.Microsecond, 7},
+		"the environment: at once":   {"0", environment, Config{}, 1, 1},
+		"the program":                {"7", code(9, time.Second), Config{}, 1, 10},
+		"the program: time":          {"7", code(1000, 9*time.Microsecond), Config{}, time.Microsecond, 9},
+		"the program: the default's": {"7", code(100_000, 100*time.Millisecond), Config{}, time.Millisecond, 100},
+		"the program: auto":          {"7", code(conf.RxPollAuto, conf.SelectPollAuto), Config{}, time.Millisecond, 100},
+		"the Config":                 {"7", code(9, time.Second), Config{RxPoll: 3}, 1, 4},
+		"the Config: time":           {"7", code(1000, time.Second), Config{SelectPoll: 3 * time.Microsecond}, time.Microsecond, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, name := range []string{"VMA_RX_POLL", "VMA_SELECT_POLL"} {
+				t.Setenv(name, test.text)
+				if test.text == "" {
+					require.NoError(t, os.Unsetenv(name)) // Setenv restores it
+				}
+			}
+			l := turnByHand(t, conf.RingEpoll, nothing, test.c, test.set)
+			l.longestSleep = time.Microsecond
+			slept := 0
+			for turn := 1; turn <= 100_010 && slept == 0; turn++ {
+				l.turns(t, 1, test.step)
+				if l.slept {
+					slept = turn
+				}
+			}
+			require.Equal(t, test.turns, slept)
+		})
+	}
 }
 
 // Timers tell nothing of more to come: between two ticks the loop sleeps at once. Posted work does.

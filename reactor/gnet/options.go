@@ -44,7 +44,7 @@ type Options struct {
 
 	Ring           conf.RingKind       // kind of ring; empty: the environment's (SX_RING), or the best that works
 	Rest           reactor.Rest        // what an idle loop does
-	RxPoll         int                 // as reactor.Config's; where no setting says anything it is 100
+	RxPoll         int                 // as reactor.Config's, but 100 where nobody has given the setting
 	SelectPoll     time.Duration       // as reactor.Config's
 	OnPanic        reactor.PanicPolicy // what a panic of the handler costs; ExactGnet: the process
 	MaxConnections int                 // accepted connections beyond it are closed unseen; 0: no limit
@@ -148,7 +148,7 @@ func WithRing(k conf.RingKind) Option { return func(o *Options) { o.Ring = k } }
 func WithRest(r reactor.Rest) Option { return func(o *Options) { o.Rest = r } }
 
 // WithRxPoll says after how many empty turns, and after how long at most, an Adaptive loop sleeps; -1 in either means that it never sleeps. 0
-// takes the settings, as in reactor.Config; if they are not given it is 100 turns.
+// takes the settings, as in reactor.Config; where nobody has given VMA_RX_POLL it is 100 turns.
 func WithRxPoll(turns int, limit time.Duration) Option {
 	return func(o *Options) { o.RxPoll, o.SelectPoll = turns, limit }
 }
@@ -300,7 +300,7 @@ func (o *Options) settings() conf.Settings {
 	if o.Ring != "" {
 		s.Ring = o.Ring
 	}
-	if o.RxPoll == 0 && o.Rest == reactor.Adaptive && s.RxPoll == conf.Default().RxPoll && s.Given("VMA_RX_POLL") == "" {
+	if o.RxPoll == 0 && o.Rest == reactor.Adaptive && s.RxPoll == conf.RxPollAuto {
 		// A server has other goroutines to leave processors to: it looks for some microseconds, then it sleeps. It is no setting that the
 		// program has given, of which a loop that does not use it would warn.
 		o.RxPoll = defaultRxPoll

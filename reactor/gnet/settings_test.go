@@ -16,8 +16,8 @@ import (
 // A server looks for less than the library's default before it sleeps, unless the environment or a settings file says how long: also
 // when that is the default's number.
 func TestWhatTheEnvironmentSaysOfRxPollCounts(t *testing.T) {
-	said := func() int {
-		o := new(Options)
+	said := func(options ...Option) int {
+		o := applyOptions(options)
 		s := o.settings()
 		if o.RxPoll != 0 { // it comes before the setting
 			return o.RxPoll
@@ -30,11 +30,15 @@ func TestWhatTheEnvironmentSaysOfRxPollCounts(t *testing.T) {
 		require.NoError(t, os.Unsetenv(name))
 	}
 	require.Equal(t, defaultRxPoll, said())
+	for _, turns := range []int{7, 100_000, -1} { // an option is a program's way to give it
+		require.Equal(t, turns, said(WithRxPoll(turns, 0)))
+	}
 	for _, name := range []string{"VMA_RX_POLL", "XLIO_RX_POLL"} {
 		t.Run(name, func(t *testing.T) {
-			for text, want := range map[string]int{"100000": 100_000, "7": 7, "0": 0, "nonsense": defaultRxPoll} {
+			for text, want := range map[string]int{"100000": 100_000, "7": 7, "0": 0, "auto": defaultRxPoll, "nonsense": defaultRxPoll} {
 				t.Setenv(name, text)
 				require.Equal(t, want, said(), text)
+				require.Equal(t, 3, said(WithRxPoll(3, 0)), text)
 			}
 		})
 	}

@@ -18,8 +18,8 @@ type Config struct {
 	// Loops is how many loops there are, each with rings, buffers and a goroutine of its own; 0 means 1. Connections are
 	// spread over them and stay where they are.
 	Loops int
-	// Rest is what a loop does when nothing comes; RxPoll and SelectPoll are as in reactor.Config, where 0 is the engine's setting. When no
-	// setting says anything either, an Adaptive loop sleeps at once, because the processor a loop spins on is one that the program's
+	// Rest is what a loop does when nothing comes; RxPoll and SelectPoll are as in reactor.Config, where 0 is the engine's setting. Where
+	// nobody has given either setting, an Adaptive loop sleeps at once, because the processor a loop spins on is one that the program's
 	// goroutines do not have. Spinning pays with a processor for each loop beside those that the goroutines run on.
 	Rest       reactor.Rest
 	RxPoll     int
@@ -90,9 +90,8 @@ func (c *Config) complete(s conf.Settings) error {
 	case c.Loops > 1 && c.Poller.Memory != nil:
 		return fmt.Errorf("netconn: Config.Poller.Memory is for one loop, and %d loops would share it: %w", c.Loops, unix.EINVAL)
 	}
-	// Where no setting asks a loop to spin it sleeps at once: see Rest.
-	if d := conf.Default(); c.Rest == reactor.Adaptive && c.RxPoll == 0 && c.SelectPoll == 0 && s.RxPoll == d.RxPoll && s.SelectPoll == d.SelectPoll &&
-		s.Given("VMA_RX_POLL") == "" && s.Given("VMA_SELECT_POLL") == "" {
+	// Where nobody has asked a loop to spin it sleeps at once: see Rest.
+	if c.Rest == reactor.Adaptive && c.RxPoll == 0 && c.SelectPoll == 0 && s.RxPoll == conf.RxPollAuto && s.SelectPoll == conf.SelectPollAuto {
 		c.Rest = reactor.Wait
 	}
 	orElse(&c.Loops, 1)
