@@ -26,7 +26,7 @@ func ParseRingKind(s string) (RingKind, error) {
 }
 
 // RxPollAuto and SelectPollAuto are the values of Settings.RxPoll and Settings.SelectPoll that nobody has given: each kind of reactor takes its
-// own. Any other value is meant, whoever gives it. docs/settings.md has the table.
+// own. Any other value is meant, wherever it is given. docs/settings.md has the table.
 const (
 	RxPollAuto                   = -2
 	SelectPollAuto time.Duration = -2

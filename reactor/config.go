@@ -18,8 +18,8 @@ type Config struct {
 	// Rest is what the loop does when there is nothing to do.
 	Rest Rest
 	// RxPoll is for a loop whose Rest is Adaptive: after so many turns in a row in which nothing happened it sleeps. -1 means that it never
-	// sleeps. 0 takes the engine's setting (VMA_RX_POLL), which is 100,000 where nobody has given it. A loop that is to sleep at once has Rest Wait; the setting says
-	// that by the value 0, which a Config cannot.
+	// sleeps. 0 takes the engine's setting (VMA_RX_POLL), which is 100,000 where nobody has given it. A loop that is to sleep at once has Rest
+	// Wait; the setting says that by the value 0, which a Config cannot.
 	RxPoll int
 	// SelectPoll ends the same spinning by time: an Adaptive loop sleeps after RxPoll turns or after SelectPoll, whichever comes first. -1
 	// means that it never sleeps. 0 takes the engine's setting (VMA_SELECT_POLL), which is 100 ms where nobody has given it.

@@ -151,7 +151,8 @@ func TestAdaptiveSpinsAsLongAsItIsTold(t *testing.T) {
 	})
 }
 
-// Whoever says how long an adaptive loop spins is heard, also where the number is that of the default; where nobody says it, it is VMA's default.
+// How long an adaptive loop spins can be given in several places, also with the number of the default. Where nobody gives it, it is VMA's
+// default.
 func TestWhoSaysHowLongALoopSpins(t *testing.T) {
 	environment := func(s *conf.Settings) {
 		e := conf.FromEnvironment()
