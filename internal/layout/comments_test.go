@@ -28,7 +28,8 @@ var forbidden = regexp.MustCompile(`(?i)\b(` + strings.Join([]string{
 	"foreigners?",             // other sockets of the host
 	"phonebook", "rouse[sd]?", // directory, wake
 	"forsakes?", "disowns?", // release, forget
-	"card was at hand", // not tested on a NIC
+	"card was at hand",                       // not tested on a NIC
+	"see above", "see below", "described at", // what is there
 }, "|") + `)\b`)
 
 // Comments fit a screen, and use the words of the field.
