@@ -9,7 +9,8 @@ const (
 	offeringInRings = "uring"
 )
 
-// offersBuffers reports whether this loop's ring gives buffers to the kernel in advance; see above.
+// offersBuffers reports whether this loop's ring gives buffers to the kernel in advance, as io_uring rings do: connections begin with small
+// ones there.
 func (el *eventloop) offersBuffers() bool { return el.poller.Rings()[0].Kind() == offeringInRings }
 
 // adaptBuffers chooses between small and large receive buffers for a connection, by the length of a packet that it received: several full

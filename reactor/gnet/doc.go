@@ -109,7 +109,7 @@
 //
 // # Options of gnet
 //
-//	LB                       honoured; see above for ReusePort
+//	LB                       honoured, also with ReusePort, but for exact gnet, where the kernel chooses then
 //	ReuseAddr, ReusePort     honoured; a UDP address turns ReusePort on, otherwise a unix one turns it off
 //	MulticastInterfaceIndex  honoured: a UDP address that is a group is joined there. Without one a warning is logged
 //	BindToDevice             honoured for IP addresses
