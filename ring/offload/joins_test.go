@@ -3,6 +3,7 @@ package offload_test
 import (
 	"fmt"
 	"net/netip"
+	"os"
 	"runtime"
 	"strings"
 	"testing"
@@ -20,8 +21,11 @@ import (
 const joinCount = 1000
 
 // A socket joins 1,000 groups. What a join allocates does not grow with the groups that were joined before: the second 500 joins allocate at
-// most a quarter more than the first 500 (copies of all that is there would make it three times as much or more). The kernel's sockets, which
-// join the same groups in the same run, are the measure of time.
+// most a quarter more than the first 500 (copies of all that is there would make it three times as much or more).
+//
+// All of them take less than a second of processor time, which other programs' load does not change, and at most 40 times what the kernel's
+// sockets take, which join the same groups in the same run: 15 times as a rule. On a small virtual machine that is some 60 ms beside 4 ms. With
+// SOCKETXTREME_LONG, on a machine that does nothing else, the clock is judged too: less than a second.
 func TestJoinsAreLinear(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector slows ours, not the kernel's")
@@ -45,12 +49,16 @@ func TestJoinsAreLinear(t *testing.T) {
 			u := joiner(t, rings)
 			runtime.LockOSThread() // processor time of this thread: other programs' load is not counted
 			defer runtime.UnlockOSThread()
-			began := threadTime(t)
+			began, clock := threadTime(t), time.Now()
 			joinEach(t, u, 0, joinCount)
-			took := threadTime(t) - began
+			took, passed := threadTime(t)-began, time.Since(clock)
 			twin := kernelJoins(t, joinCount)
-			t.Logf("%d joins: %v of processor time, the kernel's alone %v", joinCount, took, twin)
-			require.Less(t, took, 50*twin)
+			t.Logf("%d joins: %v, %v of processor time, the kernel's alone %v", joinCount, passed, took, twin)
+			require.Less(t, took, 40*twin)
+			require.Less(t, took, time.Second)
+			if os.Getenv("SOCKETXTREME_LONG") != "" {
+				require.Less(t, passed, time.Second)
+			}
 		})
 	}
 }
