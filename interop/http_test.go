@@ -13,7 +13,7 @@ import (
 
 // TestHTTP: net/http on both ends, connections kept alive.
 func TestHTTP(t *testing.T) {
-	inEachWorld(t, func(t *testing.T, w world) {
+	inEachWorld(t, workers, func(t *testing.T, w world) {
 		ln, err := w.listen("tcp", w.at)
 		require.NoError(t, err)
 		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) })}
@@ -21,6 +21,16 @@ func TestHTTP(t *testing.T) {
 		go func() { served <- server.Serve(ln) }()
 		transport := &http.Transport{DialContext: w.dial, MaxIdleConnsPerHost: workers, MaxConnsPerHost: workers}
 		client := &http.Client{Transport: transport, Timeout: patience}
+		fillPool(t, func() (func(), error) {
+			r, err := client.Post("http://"+ln.Addr().String(), "text/plain", strings.NewReader("held"))
+			if err != nil {
+				return nil, err
+			}
+			return func() { // until the body is read the connection is in use
+				_, _ = io.Copy(io.Discard, r.Body)
+				_ = r.Body.Close()
+			}, nil
+		})
 		together(t, func(worker int) error {
 			for i := range requests {
 				text := strings.Repeat(fmt.Sprint(worker, " "), i)

@@ -58,7 +58,7 @@ func TestPostgres(t *testing.T) {
 		}
 		return err == nil
 	})
-	inEachWorld(t, func(t *testing.T, w world) {
+	inEachWorld(t, workers, func(t *testing.T, w world) {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		config, err := pgxpool.ParseConfig(url)
@@ -68,6 +68,13 @@ func TestPostgres(t *testing.T) {
 		pool, err := pgxpool.NewWithConfig(ctx, config)
 		require.NoError(t, err)
 		defer pool.Close()
+		fillPool(t, func() (func(), error) {
+			c, err := pool.Acquire(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return c.Release, nil
+		})
 		table := "t_" + w.name
 		_, err = pool.Exec(ctx, "create table "+table+" (worker int, n int)")
 		require.NoError(t, err)
