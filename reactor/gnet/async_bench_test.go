@@ -66,8 +66,8 @@ func BenchmarkAsyncWrite(b *testing.B) {
 	}
 }
 
-// benchServer serves until the benchmark ends, and is connected to.
-func (w world) benchServer(b *testing.B, h handler) net.Conn {
+// benchServer serves until the benchmark or test ends, and is connected to.
+func (w world) benchServer(b testing.TB, h handler) net.Conn {
 	engines := make(chan anEngine, 1)
 	a := &actor{events: h, boot: func(e anEngine) gnet.Action { engines <- e; return gnet.None }}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
