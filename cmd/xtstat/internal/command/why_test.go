@@ -509,7 +509,7 @@ func TestWhyNothingLost(t *testing.T) {
 	v.Zero(f.Count)
 }
 
-// Where the begin of a loss is not known to 10 ms it is said between which times it was: buffers were held, and the loop looked seldom.
+// Where the begin of a loss is not known to 1 ms it is said between which times it was: buffers were held, and the loop looked seldom.
 func TestBoundsOfTheBegin(t *testing.T) {
 	at := time.Date(2026, 3, 2, 12, 0, 0, 0, time.Local)
 	ms := func(n int) time.Time { return at.Add(time.Duration(n) * time.Millisecond) }
@@ -522,8 +522,8 @@ func TestBoundsOfTheBegin(t *testing.T) {
 		writeFindings(&b, why.Explain(why.Gather(samples, []stats.Event{drop}, at, ms(1000))), at, ms(1000))
 		return b.String()
 	}
-	require.Contains(t, text(100), "1. application: 12:00:00.160 (begun after 12:00:00.100) 9 frames: no buffer lay ready")
-	require.Contains(t, text(152), "1. application: 12:00:00.160 9 frames: no buffer lay ready")
+	require.Contains(t, text(100), "1. application: 12:00:00.160 (begun after .100) 9 frames: no buffer lay ready")
+	require.Contains(t, text(152), "1. application: 12:00:00.160 (begun after .152) 9 frames: no buffer lay ready")
 }
 
 // The sockets that have dropped datagrams are named with the lines of feeds that they are. A gap in such a feed follows from it, one in a feed

@@ -515,9 +515,10 @@ func TestBoundsOfSamplesThatDiffer(t *testing.T) {
 	require.Equal(t, [2]time.Time{noon.Add(3 * time.Second), noon.Add(4 * time.Second)}, [2]time.Time{found[0].Since, found[0].Until})
 }
 
-// Two looks that are more than 10 ms apart are said, although the time in the middle is within 10 ms of both.
+// A begin that is not exact to a millisecond has its bounds, in a short form: within the second of the begin without hour and minute.
 func TestBoundsOfLooks(t *testing.T) {
-	for apart, want := range map[time.Duration]string{10200 * time.Microsecond: "", 17600 * time.Microsecond: "begun between 12:00:00.091 and 12:00:00.108"} {
+	for apart, want := range map[time.Duration]string{1200 * time.Microsecond: "", 10200 * time.Microsecond: "begun between .094 and .105",
+		17600 * time.Microsecond: "begun between .091 and .108", 300 * time.Millisecond: "begun between 11:59:59.950 and .250"} {
 		x := drop(100, 132, "udp.budget")
 		x.Earliest, x.Latest, x.End = x.Time.Add(-apart/2), x.Time.Add(apart/2), x.Time.Add(apart/2)
 		found, _ := explained(nil, x)
@@ -525,8 +526,8 @@ func TestBoundsOfLooks(t *testing.T) {
 	}
 }
 
-// A gap in a feed that began between the looks of the first loss, and ended at the last one, tells when frames were lost. One that began at
-// another time does not, nor does one beside what did not lose its messages.
+// A gap in a feed that began between the looks of the first loss, and ended at the last one, tells when frames were lost, whatever lost them: the
+// cause does not begin behind the gap. One that began at another time does not, nor does one beside what did not lose its messages.
 func TestAGapTellsTheTimeOfDrops(t *testing.T) {
 	at := func(ms int) time.Time { return noon.Add(time.Duration(ms) * time.Millisecond) }
 	look := func(from, to int, n uint64, counter string) stats.Event {
@@ -534,16 +535,33 @@ func TestAGapTellsTheTimeOfDrops(t *testing.T) {
 		x.Earliest, x.Latest, x.End = at(from), at(to), at(to)
 		return x
 	}
-	gap := func(from, to int) stats.Event {
+	gap := func(from, paced, to int) stats.Event {
 		x := feedGap(to+2, 95, 0, "deep 1-95 missing on a: no recovery")
-		x.Earliest, x.Latest, x.End = at(from), at(from), at(to)
+		x.Earliest, x.Latest, x.End = at(from), at(paced), at(to)
 		return x
 	}
-	for _, c := range []struct{ from, to, begin, end int }{{246, 252, 246, 252}, {236, 252, 238, 252}, {246, 290, 246, 259}, {200, 252, 243, 259}, {246, 247, 243, 259}} {
-		found, _ := explained(nil, look(238, 248, 26, "udp.sum"), look(248, 259, 6, "udp.sum"), gap(c.from, c.to))
-		require.Equal(t, [2]time.Time{at(c.begin), at(c.end)}, [2]time.Time{found[0].Time, found[0].Until}, "%+v", c)
-		require.Equal(t, 1, found[1].BecauseOf)
-		require.Empty(t, found[0].Bounds())
+	for _, counter := range []string{"udp.sum", "v0.xdp.rx_dropped"} { // the second one: buffers are held
+		for _, c := range []struct {
+			from, paced, to, begin, end int
+			bounds                      string
+		}{
+			{246, 246, 252, 246, 252, ""},
+			{236, 236, 252, 236, 252, ""}, // what came then was counted when the loop polled
+			{236, 240, 259, 236, 259, "begun before .240"},
+			{210, 246, 252, 246, 252, "begun after .238"}, // the sender was silent, and lost some then
+			{246, 246, 290, 246, 259, ""},
+			{200, 200, 252, 243, 259, "begun between .238 and .248"},
+			{246, 246, 247, 243, 259, "begun between .238 and .248"},
+		} {
+			list := samples(nil)
+			for i := range list {
+				list[i].Values["poller.buffers"], list[i].Values["poller.buffers_used_peak"] = 1000, 900
+			}
+			found := Explain(Gather(list, []stats.Event{look(238, 248, 26, counter), look(248, 259, 6, counter), gap(c.from, c.paced, c.to)}, noon, noon.Add(time.Second)))
+			require.Equal(t, [2]time.Time{at(c.begin), at(c.end)}, [2]time.Time{found[0].Time, found[0].Until}, "%s %+v", counter, c)
+			require.Equal(t, 1, found[1].BecauseOf)
+			require.Equal(t, c.bounds, found[0].Bounds(), "%s %+v", counter, c)
+		}
 	}
 }
 
