@@ -563,6 +563,6 @@ func TestBudgetNamesTheFeed(t *testing.T) {
 	var b bytes.Buffer
 	writeFindings(&b, findings(r, samples, at.Add(-time.Second), at.Add(time.Second)), at, at)
 	require.Contains(t, b.String(), "socket fd=9 233.252.0.1:14340: drops +93 (line A@eth1 of feed deep)")
-	require.Regexp(t, `because of 2, socket: [^\n]*deep 1-279`, b.String())
+	require.Regexp(t, `because of 1, socket: [^\n]*deep 1-279`, b.String())
 	require.Regexp(t, `\n\d. upstream: [^\n]*tops 1-279`, b.String())
 }

@@ -104,31 +104,45 @@ func narrow(found []Finding) {
 }
 
 // narrowLooks gives findings of drops, which are between two looks at a counter, the time of the gaps in feeds that follow from them, if they
-// begin between the looks of the first drop, and end after the first look of the last one. One that blames a gap between polls has its time.
+// begin between the looks of the first drop, and end after the first look of the last one. Their packets came up to counted before the loop
+// polled and counted them. A finding that blames a gap between polls has the time of that gap.
 func narrowLooks(found []Finding) {
+	const counted = 10 * time.Millisecond
 	for i := range found {
 		f := &found[i]
-		if f.dropped == nil || f.kind != aboutLoss && f.kind != aboutUnwanted || !f.gapEnd.IsZero() {
+		if f.dropped == nil || f.kind == aboutOthers || !f.gapEnd.IsZero() {
 			continue
 		}
+		var first *Finding // of the gaps
 		var s span
 		for j := range found {
-			if gap := &found[j]; gap.kind == aboutFeed && gap.exact && gap.Bounds() == "" && f.explains(gap) {
-				s.add(span{gap.Time, gap.Until})
+			gap := &found[j]
+			if gap.kind != aboutFeed || !gap.exact || !f.explains(gap) || gap.Time.Before(f.Earliest.Add(-counted)) {
+				continue
 			}
+			if first == nil || gap.Time.Before(first.Time) {
+				first = gap
+			}
+			s.add(span{gap.Time, gap.Until})
 		}
-		if s.from.Before(f.Earliest.Add(-exactness)) || s.from.After(f.Latest) || s.to.Before(f.lastLook) {
+		if first == nil || s.from.After(f.Latest) || s.to.Before(f.lastLook) {
 			continue
 		}
 		f.Evidence = append(f.Evidence, fmt.Sprintf("counted between %s and %s; a feed has a gap in that time", f.Earliest.Format("15:04:05.000"),
 			f.Until.Format("15:04:05.000")))
-		if f.Time = s.from; f.Time.Before(f.Earliest) {
-			f.Time = f.Earliest
+		f.Time = first.Time
+		switch {
+		case first.Earliest.After(f.Earliest):
+			f.Earliest = first.Earliest
+		case f.Earliest.After(f.Time):
+			f.Earliest = f.Time
+		}
+		if first.Latest.Before(f.Latest) {
+			f.Latest = first.Latest
 		}
 		if s.to.Before(f.Until) {
 			f.Until = s.to
 		}
-		f.Earliest, f.Latest = time.Time{}, time.Time{}
 	}
 }
 

@@ -284,23 +284,28 @@ func (f *Finding) earliest() time.Time {
 }
 
 // exactness is how exact times are that are said without bounds.
-const exactness = 10 * time.Millisecond
+const exactness = time.Millisecond
 
-// Bounds says in words between which times it began; empty if that is exact to 10 ms. A time in the middle of two looks that are more than 10 ms
-// apart has the times of both.
+// Bounds says in words between which times it began; empty if that is exact to a millisecond. Hour and minute are left out where the second is
+// that of Time.
 func (f *Finding) Bounds() string {
-	const layout = "15:04:05.000"
-	early, late := !f.Earliest.IsZero() && f.Time.Sub(f.Earliest) > exactness, f.Latest.Sub(f.Time) > exactness
-	apart := !f.Earliest.IsZero() && f.Latest.Sub(f.Earliest).Round(time.Millisecond) > exactness
-	switch {
-	case f.Time.IsZero():
+	if f.Time.IsZero() {
 		return ""
-	case early && late, apart && !early && !late:
-		return "begun between " + f.Earliest.Format(layout) + " and " + f.Latest.Format(layout)
+	}
+	early, late := !f.Earliest.IsZero() && f.Time.Sub(f.Earliest) > exactness, f.Latest.Sub(f.Time) > exactness
+	short := func(t time.Time) string {
+		if t.Truncate(time.Second).Equal(f.Time.Truncate(time.Second)) {
+			return t.Format(".000")
+		}
+		return t.Format("15:04:05.000")
+	}
+	switch {
+	case early && late:
+		return "begun between " + short(f.Earliest) + " and " + short(f.Latest)
 	case early:
-		return "begun after " + f.Earliest.Format(layout)
+		return "begun after " + short(f.Earliest)
 	case late:
-		return "begun before " + f.Latest.Format(layout)
+		return "begun before " + short(f.Latest)
 	}
 	return ""
 }
