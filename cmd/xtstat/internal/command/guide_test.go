@@ -87,7 +87,7 @@ func TestExamplesOfTheGuide(t *testing.T) {
 	}
 	var text bytes.Buffer
 	from, to := at.Add(-2*time.Second), at.Add(2*time.Second)
-	writeFindings(&text, why.Explain(why.Gather(samples, r.Events(), from, to)), from, to)
+	writeFindings(&text, why.Explain(why.Gather(samples, r.Events(), from, to)), nil, from, to)
 	guideExample(t, "xtstat why --at 09:30:00", text.String())
 
 	out, errs, code := run("events", "-k", dir, "--at", "2026-03-02T09:30:00", "--window", "0.5s")

@@ -237,7 +237,8 @@ func (x *report) past() {
 			return errors.New("the process has no sample yet")
 		}
 		begin, end := samples[0].Time.Add(-samples[0].Interval), samples[len(samples)-1].Time
-		writeFindings(w, findings(x.reader, samples, begin, end), begin, end)
+		list, elsewhere := findings(x.reader, samples, begin, end)
+		writeFindings(w, list, elsewhere, begin, end)
 		return nil
 	})
 }

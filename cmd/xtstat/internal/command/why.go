@@ -37,7 +37,7 @@ func explain(c *cobra.Command, t *target, w *window) error {
 		return err
 	}
 	defer r.Close()
-	list := findings(r, r.Samples(), from, to)
+	list, elsewhere := findings(r, r.Samples(), from, to)
 	if t.json {
 		for i := range list {
 			if err := json.NewEncoder(c.OutOrStdout()).Encode(&list[i]); err != nil {
@@ -46,12 +46,12 @@ func explain(c *cobra.Command, t *target, w *window) error {
 		}
 		return nil
 	}
-	writeFindings(c.OutOrStdout(), list, from, to)
+	writeFindings(c.OutOrStdout(), list, elsewhere, from, to)
 	return nil
 }
 
-// findings are what why finds out of a window.
-func findings(r *stats.Reader, samples []stats.Sample, from, to time.Time) []why.Finding {
+// findings are what why finds out of a window, and lines about what was lost outside of it.
+func findings(r *stats.Reader, samples []stats.Sample, from, to time.Time) (list []why.Finding, elsewhere []string) {
 	e := why.Gather(samples, r.Events(), from, to)
 	e.TextOnly = !r.HasEventFields()
 	for _, v := range r.Blocks(stats.Host) {
@@ -73,14 +73,18 @@ func findings(r *stats.Reader, samples []stats.Sample, from, to time.Time) []why
 			}
 		}
 	}
-	return why.Explain(e)
+	list = why.Explain(e)
+	return list, e.Elsewhere()
 }
 
-// writeFindings writes what why has found between two times: for each finding its number, from which one it follows,
-// place, time, count and cause, and below them the evidence.
-func writeFindings(out io.Writer, list []why.Finding, from, to time.Time) {
+// writeFindings writes what why has found between two times: in front what was lost elsewhere, then for each finding its number, from which one it
+// follows, place, time, count and cause, and below them the evidence.
+func writeFindings(out io.Writer, list []why.Finding, elsewhere []string, from, to time.Time) {
 	fmt.Fprintf(out, "from %s to %s\n", from.Format("2006-01-02 15:04:05.000"), to.Format("15:04:05.000"))
 	if s := why.Summary(list); s != "" {
+		fmt.Fprintf(out, "%s\n", s)
+	}
+	for _, s := range elsewhere {
 		fmt.Fprintf(out, "%s\n", s)
 	}
 	for i := range list {

@@ -519,7 +519,7 @@ func TestBoundsOfTheBegin(t *testing.T) {
 		levels := map[string]uint64{"poller.buffers": 1000, "poller.buffers_used_peak": 900}
 		samples := []stats.Sample{{Time: at, Interval: time.Second, Values: levels}, {Time: ms(1000), Interval: time.Second, Values: levels}}
 		var b bytes.Buffer
-		writeFindings(&b, why.Explain(why.Gather(samples, []stats.Event{drop}, at, ms(1000))), at, ms(1000))
+		writeFindings(&b, why.Explain(why.Gather(samples, []stats.Event{drop}, at, ms(1000))), nil, at, ms(1000))
 		return b.String()
 	}
 	require.Contains(t, text(100), "1. application: 12:00:00.160 (begun after .100) 9 frames: no buffer lay ready")
@@ -561,7 +561,8 @@ func TestBudgetNamesTheFeed(t *testing.T) {
 	defer r.Close()
 	samples := []stats.Sample{{Time: at, Interval: time.Second}, {Time: at.Add(time.Second), Interval: time.Second}}
 	var b bytes.Buffer
-	writeFindings(&b, findings(r, samples, at.Add(-time.Second), at.Add(time.Second)), at, at)
+	found, elsewhere := findings(r, samples, at.Add(-time.Second), at.Add(time.Second))
+	writeFindings(&b, found, elsewhere, at, at)
 	require.Contains(t, b.String(), "socket fd=9 233.252.0.1:14340: drops +93 (line A@eth1 of feed deep)")
 	require.Regexp(t, `because of 1, socket: [^\n]*deep 1-279`, b.String())
 	require.Regexp(t, `\n\d. upstream: [^\n]*tops 1-279`, b.String())

@@ -74,7 +74,11 @@ func (w *window) bounds(p stats.Process) (from, to time.Time, err error) {
 		if !w.option.Changed {
 			around = w.recent
 		}
-		return p.Last.Add(-around), p.Last.Add(time.Second), nil
+		to = p.Last.Add(time.Second) // the last events of a process that was killed may be behind its last sign of life
+		if now := time.Now(); to.After(now) {
+			to = now
+		}
+		return p.Last.Add(-around), to, nil
 	}
 	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02 15:04:05"} {
 		if t, e := time.ParseInLocation(layout, w.at, time.Local); e == nil {

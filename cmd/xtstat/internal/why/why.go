@@ -82,7 +82,10 @@ type Evidence struct {
 	grew     map[string]span   // by column: in which samples
 	asked    map[string]bool   // if not nil: the columns that losses was asked for
 	complete bool              // no event of the window was written over
-	nearest  *stats.Event      // outside of the window, of what losses leave in the journal; nil: there is none
+	all      []stats.Sample    // and journal: those of the whole file
+	journal  []stats.Event
+	nothing  bool         // was lost in the window
+	nearest  *stats.Event // outside of the window, of what losses leave in the journal; nil: there is none
 }
 
 // Line is a line of a feed.
@@ -105,7 +108,7 @@ func (s *span) add(x span) {
 // for the time since the process began to count.
 func Gather(samples []stats.Sample, events []stats.Event, from, to time.Time) *Evidence {
 	e := &Evidence{From: from, To: to, Deltas: map[string]uint64{}, Before: map[string]uint64{}, Most: map[string]uint64{}, Least: map[string]uint64{},
-		grew: map[string]span{}}
+		grew: map[string]span{}, all: samples, journal: events}
 	e.complete = len(events) > 0 && (events[0].Time.Before(from) || slices.ContainsFunc(events, func(x stats.Event) bool { return x.Number == 1 }))
 	for i := range samples {
 		s := &samples[i]
@@ -181,7 +184,7 @@ func Explain(e *Evidence) []Finding {
 	narrowLooks(found)
 	beginLinks(found)
 	placeFeedGaps(e, found)
-	if len(found) == 0 {
+	if e.nothing = len(found) == 0; e.nothing {
 		f := Finding{Place: Unknown, Cause: "no sample covers this time: the process did not run, or it is longer than 15 minutes ago"}
 		if e.Samples > 0 {
 			f = Finding{Place: Upstream, Cause: "nothing was lost on this host in this time, and no feed has noted a gap: what is missing did not get here",
