@@ -330,7 +330,7 @@ func TestCausesStandBeforeWhatFollows(t *testing.T) {
 		drop(6010, 70, "v0/0.xdp.rx_dropped"),
 		feedGap(6011, 210, 5, "deep 100-309 missing on a: no recovery"))
 	require.Equal(t, []string{"1<0: application 70", "2<1: unknown 210", "3<0: application 52", "4<3: kernel 40", "5<3: socket 12", "6<3: unknown 90"}, list, "%+v", found)
-	require.Equal(t, "2 causes, that of the largest loss first; behind each what follows from it", Summary(found))
+	require.Equal(t, "6 findings; 1 and 3 are causes, that of the largest loss first; behind each what follows from it", Summary(found))
 	require.Contains(t, found[2].Cause, "left a group")
 	require.Equal(t, noon.Add(101*time.Millisecond), found[5].Time, "since the last packet in front of it")
 }
@@ -353,7 +353,8 @@ func TestAStallBesideIsNotTheCause(t *testing.T) {
 		feedGap(1300, 3, 4, "deep 1-3 missing on a: no recovery"),
 		pollGap(1500, 90e6, "preempted", ": another thread had the processor for 90ms"))
 	require.Equal(t, []string{"1<0: upstream 3", "2<0: kernel 500"}, list, "%+v", found)
-	require.Contains(t, Summary(found), "last 1 because this machine did other things")
+	require.Equal(t, "2 findings that do not follow from each other, that of the largest loss first; finding 2: this machine was busy, no feed has a gap then",
+		Summary(found))
 	_, list = explained(nil,
 		drop(1000, 500, "v0/0.xdp.rx_dropped"),
 		feedGap(1300, 3, 0, "deep 1-3 missing on a"))
@@ -572,4 +573,61 @@ func TestRefusedSourceIsNotTheJoinedOne(t *testing.T) {
 	e.Joined = []string{"233.252.0.1 from 10.57.0.2"}
 	require.Equal(t, "the kernel dropped packets without an error: the filter of sources refused multicast (no counter has the sender that was refused); what "+
 		"was joined, and is let pass: 233.252.0.1 from 10.57.0.2", Explain(e)[0].Cause)
+}
+
+// The summary names the findings that are causes, and those for which the machine was busy.
+func TestSummaryNamesFindings(t *testing.T) {
+	busy := func(ms int) []stats.Event {
+		return []stats.Event{pollGap(ms, 60e6, stats.CodePreempted, ": another thread had the processor"), drop(ms+5, 12, "v0/0.xdp.rx_dropped")}
+	}
+	events := slices.Concat([]stats.Event{drop(100, 20, "udp.sum"), feedGap(105, 60, 5, "deep 1-60 missing on a")}, busy(2000), busy(4000))
+	found, _ := explained(nil, events...)
+	require.Equal(t, "4 findings; 1, 3 and 4 are causes, that of the largest loss first; behind each what follows from it; findings 3 and 4: this machine was "+
+		"busy, no feed has a gap then", Summary(found))
+	found, _ = explained(nil, append(events, feedGap(4005, 36, 2, "deep 90-125 missing on a"))...)
+	require.Contains(t, Summary(found), "; findings 3 and 4: this machine was busy")
+	require.NotContains(t, Summary(found), "no feed has a gap")
+	found, _ = explained(nil, slices.Concat(busy(2000), busy(4000))...)
+	require.NotContains(t, Summary(found), "no feed has a gap", "the program may have no feed")
+}
+
+// The feed's own statistics tell how many packets the missing messages are. Where these are most of what the ring lost while the loop did not
+// poll, or an interface was down for just that time, the gap follows for certain; else perhaps.
+func TestAGapFollowsForCertain(t *testing.T) {
+	lines := map[string]uint64{"feed_line.segments": 1000, "feed_line.first_messages": 2900, "feed_line.duplicate_messages": 100}
+	stall := func(frames uint64) []stats.Event {
+		return []stats.Event{pollGap(1400, 400e6, stats.CodeStopped, ": no thread of the process ran"), drop(1405, frames, "v0/0.xdp.rx_dropped")}
+	}
+	const missing = "deep 1-6000 missing on a"
+	for name, c := range map[string]struct {
+		delta  map[string]uint64
+		events []stats.Event
+		place  Place
+		text   string // of the evidence
+	}{
+		"all of what was lost":        {lines, append(stall(2010), feedGap(1410, 6000, 2, missing)), Application, ""},
+		"most of it":                  {lines, append(stall(3000), feedGap(1410, 6000, 2, missing)), Application, "the 3000 frames of 1 include other traffic"},
+		"a part":                      {lines, append(stall(9000), feedGap(1410, 6000, 2, missing)), Unknown, "the 9000 frames of 1 include other traffic"},
+		"more":                        {lines, append(stall(900), feedGap(1410, 6000, 2, missing)), Unknown, "more than the 900 frames of 1: some may be missing for another reason"},
+		"the rate is not known":       {nil, append(stall(2010), feedGap(1410, 6000, 2, missing)), Unknown, ""},
+		"of two feeds":                {lines, append(stall(2010), feedGap(1410, 3000, 2, missing), feedGap(1411, 3000, 3, "tops 1-3000 missing on b")), Application, ""},
+		"it began long before":        {lines, append(stall(2010), feedGap(1410, 6000, 600, missing)), Unknown, ""},
+		"an interface that was down":  {nil, []stats.Event{link(1000, "v0", stats.CodeDown, "down"), link(1100, "v0", stats.CodeUp, "up"), feedGap(1105, 6000, 103, missing)}, Card, ""},
+		"an interface, for some time": {nil, []stats.Event{link(1000, "v0", stats.CodeDown, "down"), link(1900, "v0", stats.CodeUp, "up"), feedGap(1105, 6000, 103, missing)}, Unknown, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			found, _ := explained(c.delta, c.events...)
+			gap := found[1]
+			require.Equal(t, aboutFeed, gap.kind, "%+v", found)
+			require.Equal(t, 1, gap.BecauseOf)
+			require.Equal(t, c.place, gap.Place, "%+v", found)
+			if c.delta != nil && len(found) == 2 {
+				require.EqualValues(t, 2000, gap.Packets)
+			}
+			require.Equal(t, c.text, strings.Join(gap.Evidence[1:], ""))
+		})
+	}
+	found, _ := explained(lines, feedGap(1410, 7, 2, missing))
+	require.Equal(t, Upstream, found[0].Place)
+	require.EqualValues(t, 2, found[0].Packets)
 }
