@@ -83,7 +83,8 @@ func TestExamplesOfTheGuide(t *testing.T) {
 	var samples []stats.Sample
 	for i := range uint64(3) {
 		samples = append(samples, stats.Sample{Time: at.Add(time.Duration(i) * time.Second), Interval: time.Second, Values: map[string]uint64{
-			"poller.buffers": 16448, "poller.buffers_used_peak": 64, "ring.packets": 4500 * i, "ring.polls": 2_500_000 * i, "host.eth1.rx_packets": 4500 * i}})
+			"poller.buffers": 16448, "poller.buffers_used_peak": 64, "ring.packets": 4500 * i, "ring.polls": 2_500_000 * i, "host.eth1.rx_packets": 4500 * i,
+			"feed_line.segments": 4500 * i, "feed_line.first_messages": 13_500 * i}})
 	}
 	var text bytes.Buffer
 	from, to := at.Add(-2*time.Second), at.Add(2*time.Second)

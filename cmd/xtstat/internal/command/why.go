@@ -100,6 +100,9 @@ func writeFindings(out io.Writer, list []why.Finding, elsewhere []string, from, 
 		if f.Count > 0 {
 			count = fmt.Sprintf("%d %s: ", f.Count, f.Unit)
 		}
+		if f.Packets > 0 {
+			count = fmt.Sprintf("%d %s (about %d packets a line): ", f.Count, f.Unit, f.Packets)
+		}
 		const layout = "15:04:05.000"
 		at := ""
 		switch {

@@ -52,9 +52,9 @@ func lastGapOf(found []Finding, feed string) int {
 }
 
 // placeFeedGaps says of each gap in a feed where its messages were lost: upstream, if nothing on this host explains it and none of its
-// counters is missing. Beside a loss of this host it is not known whether that is the cause. Findings of samples, whose times are seconds, get
-// the time of the gaps that follow from them.
+// counters is missing. Beside a loss of this host it is not known whether that is the cause, unless sockets or counts tell.
 func placeFeedGaps(e *Evidence, found []Finding) {
+	certain := e.certain(found)
 	for i := range found {
 		f := &found[i]
 		if f.kind != aboutFeed {
@@ -69,7 +69,7 @@ func placeFeedGaps(e *Evidence, found []Finding) {
 			f.Evidence = append(f.Evidence, e.received()...)
 		case found[of].Place == Upstream:
 			f.Place, f.Cause = Upstream, "messages of a feed are missing at that time: "+f.Cause
-		case slices.Contains(found[of].hit, f.of):
+		case slices.Contains(found[of].hit, f.of), certain[i]:
 			f.Place, f.Cause = found[of].Place, "messages of the feed were lost there: "+f.Cause
 		default:
 			f.Place, f.Cause = Unknown, "messages of a feed are missing at that time: "+f.Cause

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 )
 
@@ -79,6 +80,7 @@ func relate(found []Finding) []Finding {
 		list = append(list, f)
 	}
 	countByFeeds(list)
+	joinCounts(list)
 	return list
 }
 
@@ -91,7 +93,7 @@ func countByFeeds(list []Finding) {
 		}
 		for j := range list {
 			if x := &list[j]; x.BecauseOf == f.Number && x.kind == aboutFeed {
-				f.Count, f.Unit = f.Count+x.Count, x.Unit
+				f.Count, f.Unit, f.Packets = f.Count+x.Count, x.Unit, f.Packets+x.Packets
 				f.Evidence = append(f.Evidence, fmt.Sprintf("counted by %d, which follows from it: %d %s of a feed", x.Number, x.Count, x.Unit))
 			}
 		}
@@ -198,26 +200,57 @@ func (f *Finding) touches(x *Finding, after time.Duration) bool {
 
 // Summary says in a line how the findings are ordered; empty for a single one.
 func Summary(list []Finding) string {
-	causes, machine := 0, 0
+	var causes, machine []int // their numbers
+	gaps, lost := false, false
 	for i := range list {
-		if list[i].BecauseOf == 0 {
-			causes++
-			machine += busy(&list[i])
+		f := &list[i]
+		gaps = gaps || f.kind == aboutFeed
+		if f.BecauseOf == 0 {
+			causes = append(causes, f.Number)
+			if busy(f) > 0 {
+				machine = append(machine, f.Number)
+			}
+		} else if f.kind == aboutFeed && slices.Contains(machine, f.BecauseOf) {
+			lost = true
 		}
 	}
 	text := ""
 	switch {
 	case len(list) <= 1:
 		return ""
-	case causes == 1:
+	case len(causes) == 1:
 		return "one cause, and what follows from it"
-	case causes == len(list):
+	case len(causes) == len(list):
 		text = fmt.Sprintf("%d findings that do not follow from each other, that of the largest loss first", len(list))
 	default:
-		text = fmt.Sprintf("%d causes, that of the largest loss first; behind each what follows from it", causes)
+		text = fmt.Sprintf("%d findings; %s are causes, that of the largest loss first; behind each what follows from it", len(list), enumerate(causes))
 	}
-	if machine > 0 {
-		text += fmt.Sprintf("; last %d because this machine did other things", machine)
+	if len(machine) > 0 {
+		text += fmt.Sprintf("; finding%s %s: this machine was busy", plural(len(machine)), enumerate(machine))
+		if gaps && !lost {
+			text += ", no feed has a gap then"
+		}
+	}
+	return text
+}
+
+func plural(n int) string {
+	if n == 1 {
+		return ""
+	}
+	return "s"
+}
+
+// enumerate is "1, 2 and 3".
+func enumerate(numbers []int) (text string) {
+	for i, n := range numbers {
+		switch {
+		case i > 0 && i == len(numbers)-1:
+			text += " and "
+		case i > 0:
+			text += ", "
+		}
+		text += strconv.Itoa(n)
 	}
 	return text
 }

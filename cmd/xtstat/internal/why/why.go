@@ -43,9 +43,9 @@ type Finding struct {
 	Count    uint64    `json:"count"` // of what Unit says; 0: not known
 	Unit     string    `json:"unit,omitempty"`
 	Packets  uint64    `json:"packets,omitempty"` // of missing messages: about so many of each line, at the feed's rate; 0: not known
-	Time     time.Time `json:"time,omitzero"`  // of the first event; zero where only samples tell
-	Since    time.Time `json:"since,omitzero"` // where only samples tell: it was between Since and Until
-	Until    time.Time `json:"until,omitzero"` // the end of what took a while
+	Time     time.Time `json:"time,omitzero"`     // of the first event; zero where only samples tell
+	Since    time.Time `json:"since,omitzero"`    // where only samples tell: it was between Since and Until
+	Until    time.Time `json:"until,omitzero"`    // the end of what took a while
 	Evidence []string  `json:"evidence"`
 
 	// Earliest and Latest are between which times it began, if Time is not exact; zero: it is.
