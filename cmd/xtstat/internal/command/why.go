@@ -77,8 +77,8 @@ func findings(r *stats.Reader, samples []stats.Sample, from, to time.Time) (list
 	return list, e.Elsewhere()
 }
 
-// writeFindings writes what why has found between two times: in front what was lost elsewhere, then for each finding its number, from which one it
-// follows, place, time, count and cause, and below them the evidence.
+// writeFindings writes what why has found between two times: in front what was lost elsewhere, then for each finding its number, from which
+// one it follows, place, time, count and cause, and below them the evidence.
 func writeFindings(out io.Writer, list []why.Finding, elsewhere []string, from, to time.Time) {
 	fmt.Fprintf(out, "from %s to %s\n", from.Format("2006-01-02 15:04:05.000"), to.Format("15:04:05.000"))
 	if s := why.Summary(list); s != "" {

@@ -8,8 +8,8 @@ import (
 	"github.com/socketxtreme/socketxtreme/stats"
 )
 
-// Elsewhere says in a line each what was lost before and after the window, as far back as samples and journal reach: the cause that Explain would
-// put first, when to look at it, and how many more there are. Where nothing was lost in the window Explain names the nearest event instead.
+// Elsewhere says in a line each what was lost before and after the window, as far back as samples and journal reach: the cause that Explain
+// would put first, when to look at it, and how many more there are. Where nothing was lost in the window Explain names the nearest event instead.
 func (e *Evidence) Elsewhere() (lines []string) {
 	if e.nothing {
 		return nil

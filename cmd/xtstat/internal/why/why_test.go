@@ -527,8 +527,8 @@ func TestBoundsOfLooks(t *testing.T) {
 	}
 }
 
-// A gap in a feed that began between the looks of the first loss, and ended at the last one, tells when frames were lost, whatever lost them: the
-// cause does not begin behind the gap. One that began at another time does not, nor does one beside what did not lose its messages.
+// A gap in a feed that began between the looks of the first loss, and ended at the last one, tells when frames were lost, whatever lost them:
+// the cause does not begin behind the gap. One that began at another time does not, nor does one beside what did not lose its messages.
 func TestAGapTellsTheTimeOfDrops(t *testing.T) {
 	at := func(ms int) time.Time { return noon.Add(time.Duration(ms) * time.Millisecond) }
 	look := func(from, to int, n uint64, counter string) stats.Event {
