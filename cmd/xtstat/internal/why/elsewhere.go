@@ -9,7 +9,7 @@ import (
 )
 
 // Elsewhere says in a line each what was lost before and after the window, as far back as samples and journal reach: the cause that Explain
-// would put first, when to look at it, and how many more there are. Where nothing was lost in the window Explain names the nearest event instead.
+// would put first, when to look at it, and how many more there are. Where nothing was lost in the window Explain names the nearest event.
 func (e *Evidence) Elsewhere() (lines []string) {
 	if e.nothing {
 		return nil
