@@ -79,6 +79,8 @@ func relate(found []Finding) []Finding {
 		}
 		list = append(list, f)
 	}
+	nameParts(list)
+	nameDiverted(list)
 	countByFeeds(list)
 	joinCounts(list)
 	return list
@@ -112,7 +114,44 @@ func addUp(found []Finding) {
 		}
 		group := &found[f.cause]
 		group.Count, group.Unit = group.Count+f.Count, "packets"
-		group.Evidence = append(group.Evidence, fmt.Sprintf("of what follows from it: %d %s", f.Count, f.Unit))
+	}
+}
+
+// nameParts says of which findings the count of a group that was left is the sum.
+func nameParts(list []Finding) {
+	for i := range list {
+		f := &list[i]
+		var parts []int
+		for j := range list {
+			if x := &list[j]; f.kind == aboutGroup && x.kind == aboutUnwanted && x.BecauseOf == f.Number {
+				parts = append(parts, x.Number)
+			}
+		}
+		switch {
+		case len(parts) > 1:
+			f.Evidence = append(f.Evidence, "the sum of "+enumerate(parts))
+		case len(parts) == 1:
+			f.Evidence = append(f.Evidence, "counted by "+enumerate(parts))
+		}
+	}
+}
+
+// nameDiverted says of frames without a ring that they are among the packets that came through the kernel while the program was displaced: they
+// met the one that was attached again, which had no ring yet. Before there was no program, and nothing counted.
+func nameDiverted(list []Finding) {
+	for i := range list {
+		f := &list[i]
+		if f.kind != aboutQueue || f.BecauseOf == 0 {
+			continue
+		}
+		for j := range list {
+			x := &list[j]
+			if x.kind != aboutProgram || x.Number != f.BecauseOf && x.BecauseOf != f.BecauseOf || f.Count > x.Count {
+				continue
+			}
+			f.Cause = fmt.Sprintf("frames came before the program that was attached again had its ring: they are among the %d packets of %d", x.Count, x.Number)
+			f.Evidence = slices.DeleteFunc(f.Evidence, func(s string) bool { return slices.Contains(x.Evidence, s) })
+		}
 	}
 }
 

@@ -75,13 +75,19 @@ func (e *Evidence) stalled(f *Finding) bool {
 	return x != nil && time.Duration(x.Count) >= least && time.Duration(x.Count) > f.end().Sub(f.begin())
 }
 
+// budgetSpent is what a dropped datagram says of its socket; why follows, as far as samples know it.
+const budgetSpent = "the socket's budget was spent: "
+
+// tellingGap is how long a gap between polls is at least that says something of a socket that is not read.
+const tellingGap = 10 * time.Millisecond
+
 // reasons are the places of the drops that an offloaded ring's stack counts, with what they mean. Others than these are damaged or wrong when
 // they come.
 var reasons = map[string]struct {
 	place Place
 	means string
 }{
-	"udp.budget":           {Socket, "the socket's budget was spent: it is read too slowly, or its packets are held"},
+	"udp.budget":           {Socket, budgetSpent + "it is read too slowly, or its packets are held"},
 	"udp.no_socket":        {Socket, "no socket had the port"},
 	"udp.foreign_peer":     {Socket, "the socket is connected to another peer"},
 	"udp.group_not_joined": {Socket, "no socket had joined the group on this interface, or its filter of sources refused the sender"},
@@ -110,10 +116,17 @@ func stackDrops(e *Evidence) (found []Finding) {
 			}
 			if row.Name == "udp.budget" {
 				e.nameSockets(&f)
-				if held, queued := e.most(&f, "socket.held_bytes"), e.most(&f, "socket.queued_packets"); held+queued > 0 {
+				held, queued := e.mostThen(&f, "socket.held_bytes"), e.mostThen(&f, "socket.queued_packets")
+				switch { // a loop stores both between its batches: what is held then is not only being handled
+				case held > 0 && queued == 0:
+					f.Cause = row.Name + ": " + budgetSpent + "its packets are held"
+				case queued > 0 && held == 0:
+					f.Cause = row.Name + ": " + budgetSpent + "it is read too slowly"
+				}
+				if held+queued > 0 {
 					f.Evidence = append(f.Evidence, fmt.Sprintf("sockets held %d bytes, and %d packets waited in their queues, when a sample was taken", held, queued))
 				}
-				if x := e.gap(f.begin(), f.end()); x != nil {
+				if x := e.gap(f.begin(), f.end()); x != nil && time.Duration(x.Count) >= tellingGap {
 					f.Evidence = append(f.Evidence, describeGap(x)+": "+x.Text)
 				}
 			}
@@ -278,8 +291,8 @@ func programs(e *Evidence) (found []Finding) {
 			continue
 		}
 		n, evidence := e.delta(stats.Drivers, "offload.os_packets")
-		f := Finding{kind: aboutProgram, Place: Kernel, Cause: "the steering program was displaced, and packets take the way through the kernel: " + x.Text,
-			Count: n, Unit: "packets through the kernel", Time: x.Time, Evidence: append(evidence, "journal: link "+x.Text)}
+		f := Finding{kind: aboutProgram, Place: Kernel, Cause: "the steering program was displaced, and packets take the way through the kernel: " +
+			x.Name + ": " + linkText(x), Count: n, Unit: "packets through the kernel", Time: x.Time, Evidence: append(evidence, linkEvidence(x))}
 		const noticed = time.Second // at most, after which the driver finds that its program is gone
 		if begin, end, packets := e.diverted(x.Time.Add(-noticed), x.Time); !begin.IsZero() {
 			f.Time, f.Until = begin, end
@@ -295,6 +308,15 @@ func isLink(x *stats.Event, codes ...string) bool {
 	return x.Kind == stats.EventLink.String() && slices.Contains(codes, x.Code)
 }
 
+// linkText is what happened to an interface in words, without its name and code in front, and without the error that is the code once more.
+func linkText(x *stats.Event) string {
+	text := strings.TrimPrefix(strings.TrimPrefix(x.Text, x.Name+": "), x.Code+": ")
+	return strings.TrimSuffix(strings.TrimPrefix(text, "xdp: "), ": link: detached")
+}
+
+// linkEvidence is the same as the journal has it: linkText tells the rest.
+func linkEvidence(x *stats.Event) string { return "journal: link " + x.Name + " " + x.Code }
+
 // links: an interface was down.
 func links(e *Evidence) (found []Finding) {
 	for i := range e.Events {
@@ -304,11 +326,12 @@ func links(e *Evidence) (found []Finding) {
 		}
 		// What is told of one interface within a while is one thing: the ring and the kernel both tell.
 		if n := len(found); n > 0 && found[n-1].of == x.Name && x.Time.Sub(found[n-1].end()) < pause {
-			found[n-1].Cause += "; " + strings.TrimPrefix(x.Text, x.Name+": ")
-			found[n-1].Evidence = append(found[n-1].Evidence, "journal: link "+x.Text)
+			found[n-1].Cause += "; " + linkText(x)
+			found[n-1].Evidence = append(found[n-1].Evidence, linkEvidence(x))
 			continue
 		}
-		f := Finding{kind: aboutLink, of: x.Name, Place: Card, Cause: "the interface carried nothing: " + x.Text, Time: x.Time, Evidence: []string{"journal: link " + x.Text}}
+		f := Finding{kind: aboutLink, of: x.Name, Place: Card, Cause: "the interface carried nothing: " + x.Name + ": " + linkText(x), Time: x.Time,
+			Evidence: []string{linkEvidence(x)}}
 		for j := range e.Events[i:] {
 			if y := &e.Events[i+j]; isLink(y, stats.CodeUp, stats.CodeCarrierBack, stats.CodeCame) && y.Name == x.Name {
 				f.Until = y.Time

@@ -251,15 +251,20 @@ func (e *Evidence) sampledAt(f Finding, section, counter string) Finding {
 }
 
 // most is the largest value of a column in the samples that touch the time of a finding, or of the window if there is none.
-func (e *Evidence) most(f *Finding, column string) (v uint64) {
+func (e *Evidence) most(f *Finding, column string) uint64 {
+	if v := e.mostThen(f, column); v > 0 {
+		return v
+	}
+	return e.Most[column]
+}
+
+// mostThen is most of the time of the finding alone.
+func (e *Evidence) mostThen(f *Finding, column string) (v uint64) {
 	from, to := f.begin(), f.end()
 	for i := range e.samples {
 		if s := &e.samples[i]; !s.Time.Before(from) && !s.Time.Add(-s.Interval).After(to) {
 			v = max(v, s.Values[column])
 		}
-	}
-	if v == 0 {
-		v = e.Most[column]
 	}
 	return v
 }
@@ -389,12 +394,9 @@ func (e *Evidence) losses(counters ...counter) (list []Finding) {
 }
 
 // received says what did come in.
-func (e *Evidence) received() (evidence []string) {
-	for _, c := range []string{"ring.packets", "ring.polls"} {
-		evidence = append(evidence, fmt.Sprintf("%s +%d", c, e.Deltas[c]))
-	}
-	_, list := e.delta(stats.Host, "rx_packets")
-	return append(evidence, list...)
+func (e *Evidence) received() []string {
+	interfaces, _ := e.delta(stats.Host, "rx_packets")
+	return []string{fmt.Sprintf("in this time rings received %d packets, interfaces %d", e.Deltas["ring.packets"], interfaces)}
 }
 
 // gap is the event of the longest time without a poll that touches a time; nil: the journal has none.
