@@ -73,3 +73,11 @@ func TestSumOfAGroupNamesItsParts(t *testing.T) {
 	require.Equal(t, []string{"1<0: application 1078", "2<1: kernel 1053", "3<1: socket 25"}, list)
 	require.Equal(t, []string{"journal: leave 233.252.0.1 fd=9", "the sum of 2 and 3"}, found[0].Evidence)
 }
+
+// A socket of a process that has ended has its number alone.
+func TestSocketWithoutATextIsNamedOnce(t *testing.T) {
+	of := drop(110, 93, "drops")
+	of.Of = "socket 3"
+	found, _ := explained(nil, drop(100, 93, "udp.budget"), of)
+	require.Equal(t, []string{"journal: udp.budget +93", "socket 3: drops +93"}, found[0].Evidence)
+}
