@@ -1,7 +1,6 @@
 package why
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -147,10 +146,13 @@ func (e *Evidence) nameSockets(f *Finding) {
 		if x.Kind != stats.EventDrop.String() || x.Code != "drops" || x.Time.Before(f.begin().Add(-late)) || x.Time.After(f.end().Add(time.Second)) {
 			continue
 		}
-		count[x.Of], names[x.Of], sum = count[x.Of]+x.Count, cmp.Or(x.About, x.Of), sum+x.Count
+		count[x.Of], names[x.Of], sum = count[x.Of]+x.Count, x.Of, sum+x.Count // "socket 3"
+		if x.About != "" {
+			names[x.Of] = "socket " + x.About
+		}
 	}
 	for _, of := range slices.Sorted(maps.Keys(count)) {
-		text := fmt.Sprintf("socket %s: drops +%d", names[of], count[of])
+		text := fmt.Sprintf("%s: drops +%d", names[of], count[of])
 		switch line, ok := e.Lines[of]; {
 		case ok:
 			f.hit = append(f.hit, line.Feed)
