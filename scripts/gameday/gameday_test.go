@@ -258,3 +258,18 @@ func TestAnswerSaysWhatFollowsADisplacedProgram(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, c.note, "until the feed handler had attached another one")
 }
+
+// The guide has a row for each cause, with its place and what xtstat why says of it.
+func TestGuideHasEachCause(t *testing.T) {
+	guide, err := os.ReadFile("../../docs/monitoring.md")
+	require.NoError(t, err)
+	for i := range causes {
+		row, c := "", &causes[i]
+		for line := range strings.Lines(string(guide)) {
+			if strings.HasPrefix(line, "| "+c.name+" | "+c.place+" | ") {
+				row = line
+			}
+		}
+		require.Contains(t, row, said[c.name], c.name)
+	}
+}
