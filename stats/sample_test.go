@@ -315,6 +315,9 @@ func TestPacketsThroughTheKernelAreInTheJournal(t *testing.T) {
 	require.Equal(t, []string{"path socket 1 1 kernel_packets", "path socket 1 300 kernel_packets ended", "path socket 1 5 kernel_packets",
 		"path socket 1 5 kernel_packets ended"}, list)
 	require.Equal(t, 299*tick, events[1].Time.Sub(events[0].Time), "until the last one came")
+	began := events[0]
+	require.Equal(t, tick, began.Latest.Sub(began.Earliest), "between two looks")
+	require.Equal(t, tick/2, began.Latest.Sub(began.Time))
 }
 
 // An event's name, code and times of begin and end are read as they were written, whatever the length of its text. Without them the name and the

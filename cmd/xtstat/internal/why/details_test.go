@@ -81,3 +81,14 @@ func TestSocketWithoutATextIsNamedOnce(t *testing.T) {
 	found, _ := explained(nil, drop(100, 93, "udp.budget"), of)
 	require.Equal(t, []string{"journal: udp.budget +93", "socket 3: drops +93"}, found[0].Evidence)
 }
+
+// The begin of packets that came through the kernel lies between two looks, which are its bounds.
+func TestBoundsOfTheWayThroughTheKernel(t *testing.T) {
+	began := kernelPackets(98, 489, stats.CodeBegan)
+	began.Earliest, began.Latest = began.Time.Add(-6*time.Millisecond), began.Time.Add(6*time.Millisecond)
+	off := link(100, "v0", "link.detached", "link.detached: xdp: the program is no longer on interface 2: link: detached")
+	found, _ := explained(map[string]uint64{"host.v0.steer.no_queue": 30}, began, kernelPackets(150, 489, stats.CodeEnded))
+	require.Equal(t, "begun between .092 and .104", found[0].Bounds())
+	found, _ = explained(nil, off, began, kernelPackets(150, 489, stats.CodeEnded))
+	require.Equal(t, "begun between .092 and .104", found[0].Bounds())
+}
