@@ -204,7 +204,7 @@ func (s *sampler) findLosses(b *Block, now int64) {
 			}
 		}
 		if row.onset {
-			s.lookForOnset(b, at, row, between(s.ticked[0], now))
+			s.lookForOnset(b, at, row, s.ticked[0], now)
 		}
 		at += row.Words()
 	}
@@ -230,14 +230,16 @@ func between(from, to int64) int64 {
 	return from + (to-from)/2
 }
 
-// lookForOnset writes an event when a counter begins to grow, and one when it has not grown for onsetPause: its time is that of the last growth,
-// its count how much the counter has grown from the onset on.
-func (s *sampler) lookForOnset(b *Block, at int, row *Counter, now int64) {
+// lookForOnset writes an event when a counter begins to grow between two looks, and one when it has not grown for onsetPause: its time is that
+// of the last growth, its count how much the counter has grown from the onset on.
+func (s *sampler) lookForOnset(b *Block, at int, row *Counter, since, until int64) {
+	now := between(since, until)
 	switch v := atomic.LoadUint64(&b.counters[at]); {
 	case v > b.last[at]:
 		if !b.growing {
 			b.growing, b.onsetValue = true, b.last[at]
-			s.file.Write(&JournalEntry{Kind: EventPath, Of: b, Count: v - b.last[at], Name: row.Name, Code: CodeBegan, Text: row.Name, Time: now})
+			s.file.Write(&JournalEntry{Kind: EventPath, Of: b, Count: v - b.last[at], Name: row.Name, Code: CodeBegan, Text: row.Name, Time: now,
+				Earliest: since, Latest: until})
 		}
 		b.last[at], b.grown = v, now
 	case b.growing && now-b.grown > int64(onsetPause):

@@ -213,9 +213,9 @@ func kernelSockets(e *Evidence) (found []Finding) {
 	return found
 }
 
-// diverted are the times between which packets of offloaded sockets came through the kernel, as the journal has them, and how many; zero: the
-// journal has no begin, or no end.
-func (e *Evidence) diverted(from, to time.Time) (begin, end time.Time, packets uint64) {
+// diverted are the times between which packets of offloaded sockets came through the kernel, as the journal has them, how many, and between
+// which looks that began; zero: the journal has no begin, or no end.
+func (e *Evidence) diverted(from, to time.Time) (begin, end time.Time, packets uint64, looks span) {
 	for i := range e.Events {
 		x := &e.Events[i]
 		switch {
@@ -223,10 +223,10 @@ func (e *Evidence) diverted(from, to time.Time) (begin, end time.Time, packets u
 		case x.Code == stats.CodeEnded && !begin.IsZero():
 			end, packets = x.Time, packets+x.Count
 		case x.Code == stats.CodeBegan && !x.Time.After(to) && begin.IsZero():
-			begin = x.Time
+			begin, looks = x.Time, span{x.Earliest, x.Latest}
 		}
 	}
-	return begin, end, packets
+	return begin, end, packets, looks
 }
 
 // unservedQueues: claimed frames that came by a queue of the card that no ring serves. The kernel has them; they are late, not lost, unless its
@@ -238,8 +238,8 @@ func unservedQueues(e *Evidence) []Finding {
 	}
 	f := e.sampledAt(Finding{kind: aboutQueue, Place: Card, Cause: "frames came by a queue of the card that no ring serves: they took the way through the " +
 		"kernel, late but not lost", Count: n, Unit: "frames", Evidence: evidence}, stats.Host, "steer.no_queue")
-	if begin, end, packets := e.diverted(f.Since.Add(-time.Second), f.Until); !begin.IsZero() {
-		f.Time, f.Since, f.Until = begin, time.Time{}, end
+	if begin, end, packets, looks := e.diverted(f.Since.Add(-time.Second), f.Until); !begin.IsZero() {
+		f.Time, f.Since, f.Until, f.Earliest, f.Latest = begin, time.Time{}, end, looks.from, looks.to
 		f.Evidence = append(f.Evidence, divertedEvidence(begin, end, packets))
 	}
 	return []Finding{f}
@@ -296,8 +296,8 @@ func programs(e *Evidence) (found []Finding) {
 		f := Finding{kind: aboutProgram, Place: Kernel, Cause: "the steering program was displaced, and packets take the way through the kernel: " +
 			x.Name + ": " + linkText(x), Count: n, Unit: "packets through the kernel", Time: x.Time, Evidence: append(evidence, linkEvidence(x))}
 		const noticed = time.Second // at most, after which the driver finds that its program is gone
-		if begin, end, packets := e.diverted(x.Time.Add(-noticed), x.Time); !begin.IsZero() {
-			f.Time, f.Until = begin, end
+		if begin, end, packets, looks := e.diverted(x.Time.Add(-noticed), x.Time); !begin.IsZero() {
+			f.Time, f.Until, f.Earliest, f.Latest = begin, end, looks.from, looks.to
 			f.Evidence = append(f.Evidence, divertedEvidence(begin, end, packets))
 		}
 		found = append(found, f)
