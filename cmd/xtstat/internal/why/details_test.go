@@ -92,3 +92,19 @@ func TestBoundsOfTheWayThroughTheKernel(t *testing.T) {
 	found, _ = explained(nil, off, began, kernelPackets(150, 489, stats.CodeEnded))
 	require.Equal(t, "begun between .092 and .104", found[0].Bounds())
 }
+
+// What samples have counted has the bounds of the gap that tells its time.
+func TestNarrowedFindingHasTheBoundsOfItsGap(t *testing.T) {
+	gap := feedGap(549, 61, 22, "deep 1-61 missing on a")
+	gap.Latest, gap.End = noon.Add(547*time.Millisecond), noon.Add(549*time.Millisecond)
+	found, list := explained(map[string]uint64{"host.v0.rx_otherhost_dropped": 20}, gap)
+	require.Equal(t, []string{"1<0: card 20", "2<1: unknown 61"}, list)
+	require.Equal(t, "begun after .527", found[1].Bounds())
+	require.Equal(t, "begun after .527", found[0].Bounds())
+}
+
+// An interface that is up again is in the journal some ten milliseconds later: the gap in a feed follows for certain all the same.
+func TestInterfaceThatIsUpBeforeItIsTold(t *testing.T) {
+	_, list := explained(nil, link(1000, "v0", stats.CodeDown, "down"), link(1118, "v0", stats.CodeUp, "up"), feedGap(1102, 6000, 102, "deep 1-6000 missing on a"))
+	require.Equal(t, []string{"1<0: card 6000", "2<1: card 6000"}, list)
+}
