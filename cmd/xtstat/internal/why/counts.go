@@ -55,16 +55,16 @@ func (f *Finding) within(cause *Finding) bool {
 	return f.exact && !f.begin().Before(cause.earliest().Add(-late/5)) && !f.end().After(cause.end().Add(late))
 }
 
-// sameTime reports whether two findings have nine tenths of their time in common, or begin and end within a few milliseconds.
+// sameTime reports whether two findings have nine tenths of their time in common, or half and begin and end within two looks of the journal.
 func (f *Finding) sameTime(x *Finding) bool {
-	const few = 5 * time.Millisecond
+	const look = 10 * time.Millisecond
 	if x.Until.IsZero() {
 		return false
 	}
 	all := span{f.begin(), f.end()}
 	all.add(span{x.begin(), x.end()})
 	apart := f.begin().Sub(x.begin()).Abs() + f.end().Sub(x.end()).Abs()
-	return apart <= max(2*few, all.to.Sub(all.from)/10) && 2*apart < all.to.Sub(all.from)
+	return apart <= max(2*look, all.to.Sub(all.from)/10) && 2*apart < all.to.Sub(all.from)
 }
 
 // joinCounts says how the messages that feeds miss and the frames that their cause has lost belong together, where the counts differ.

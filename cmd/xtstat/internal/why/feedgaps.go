@@ -93,6 +93,9 @@ func narrow(found []Finding) {
 				f.Evidence = append(f.Evidence, fmt.Sprintf("counted between %s and %s; a feed has a gap in that time",
 					f.Since.Format("15:04:05.000"), f.Until.Format("15:04:05.000")))
 			}
+			if f.narrowed.from.IsZero() || gap.Time.Before(f.narrowed.from) {
+				f.Earliest, f.Latest = gap.Earliest, gap.Latest
+			}
 			f.narrowed.add(span{gap.Time, gap.Until})
 		}
 	}
