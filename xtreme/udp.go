@@ -37,7 +37,8 @@ type UDPConfig struct {
 
 	// Broadcast permits sending to broadcast addresses. (SO_BROADCAST)
 	Broadcast bool
-	// MulticastInterface is the name of the interface by which multicast datagrams leave; "" leaves it to the routing table. (IP_MULTICAST_IF)
+	// MulticastInterface is the name of the interface by which multicast datagrams leave, of either protocol; "" leaves it to the routing table.
+	// (IP_MULTICAST_IF)
 	MulticastInterface string
 	// MulticastLoop says whether group members on this host receive what the socket sends. The zero value takes the setting VMA_TX_MC_LOOPBACK,
 	// and without that setting the kernel's default, On. (IP_MULTICAST_LOOP)

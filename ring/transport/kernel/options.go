@@ -42,24 +42,29 @@ var names = [...][2]name{
 
 func both(level, option int) [2]name { return [2]name{{level, option}, {level, option}} }
 
-// SetOption is setsockopt(2), with the level and option of the socket's family. ENOPROTOOPT: an option that this table does not have.
+// SetOption is setsockopt(2). An option that IPv4 and IPv6 each have is set for both on a socket of IPv6: what it sends to an address of IPv4 has
+// the value of IPv4 (net/ipv6/udp.c, udpv6_sendmsg). ENOPROTOOPT: an option that this table does not have.
 func (t *Transport) SetOption(s *ring.Socket, o ring.Option, value int) error {
-	fd := FD(s)
+	fd, is6 := FD(s), s.Family() == ring.IPv6
 	switch {
 	case o == ring.OptionPacingRate:
 		return paceStream(fd, uint64(value))
-	case o == ring.OptionMulticastInterface && s.Family() == ring.IPv6:
-		return unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_IF, value)
 	case o == ring.OptionMulticastInterface:
-		return unix.SetsockoptIPMreqn(fd, unix.IPPROTO_IP, unix.IP_MULTICAST_IF, &unix.IPMreqn{Ifindex: int32(value)})
+		err := unix.SetsockoptIPMreqn(fd, unix.IPPROTO_IP, unix.IP_MULTICAST_IF, &unix.IPMreqn{Ifindex: int32(value)})
+		if err == nil && is6 {
+			err = unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_IF, value)
+		}
+		return err
 	case int(o) >= len(names):
 		return unix.ENOPROTOOPT
 	}
-	n := names[o][0]
-	if s.Family() == ring.IPv6 {
-		n = names[o][1]
+	n4, n6 := names[o][0], names[o][1]
+	if !is6 || n4 != n6 {
+		if err := unix.SetsockoptInt(fd, n4.level, n4.option, value); err != nil || !is6 {
+			return err
+		}
 	}
-	return unix.SetsockoptInt(fd, n.level, n.option, value)
+	return unix.SetsockoptInt(fd, n6.level, n6.option, value)
 }
 
 // paceStream hands the rate to the kernel, whose TCP keeps it by itself since Linux 4.13.
