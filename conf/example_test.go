@@ -40,7 +40,7 @@ func ExampleSettings_Validate() {
 	fmt.Println(s.Validate())
 	// Output:
 	// <nil>
-	// conf: SmallBuffers 10: want a number from 64 to 16777216 (VMA_RX_BUFS)
+	// conf: SmallBuffers 10: want a number from 64 to 1917161 (VMA_RX_BUFS)
 }
 
 // ParseRingKind reads a kind by its name, as from a flag.

@@ -98,18 +98,22 @@ var ringParameters = []Parameter{
 		"a socket stays on its ring").as("-1", "0"),
 }
 
+// The numbers of buffers that a poller can have: it has less than 4 GiB, and the most of one size leave room for the fewest of the other
+// (package buffers, Layout; a test of xtreme compares).
+const leastSmall, mostSmall, mostLarge = 64, 1_917_161, 65_342
+
 var memoryParameters = []Parameter{
 	{Name: "VMA_RX_BUFS", Title: "Rx Mem Bufs", Field: "SmallBuffers", VMA: "200000 for the process", State: Works,
 		Effect: "small buffers (2 KiB of payload) of a poller, beside those of VMA_TX_BUFS (docs/rings.md#memory). PollerConfig.SmallBuffers comes " +
 			"before it",
-		access: integer(func(s *Settings) *int { return &s.SmallBuffers }, 64, 1<<24)},
+		access: integer(func(s *Settings) *int { return &s.SmallBuffers }, leastSmall, mostSmall)},
 	Parameter{Name: "VMA_TX_BUFS", Title: "Tx Mem Bufs", Field: "SendBuffers", VMA: "200000 for the process", State: Works,
 		Effect: "small buffers of a poller beyond VMA_RX_BUFS. One pool serves both directions: receiving leaves so many to sending, or an eighth " +
 			"of the small ones where that is more. PollerConfig.SmallBuffers comes before it",
-		access: integer(func(s *Settings) *int { return &s.SendBuffers }, 0, 1<<24)}.as("0"),
+		access: integer(func(s *Settings) *int { return &s.SendBuffers }, 0, mostSmall-leastSmall)}.as("0"),
 	{Name: "SX_LARGE_BUFS", Title: "Large Mem Bufs", Field: "LargeBuffers", State: Works,
 		Effect: "large buffers (64 KiB of payload) of a poller (docs/rings.md#memory). PollerConfig.LargeBuffers comes before it",
-		access: integer(func(s *Settings) *int { return &s.LargeBuffers }, 8, 1<<20)},
+		access: integer(func(s *Settings) *int { return &s.LargeBuffers }, 8, mostLarge)},
 	Parameter{Name: "VMA_MEM_ALLOC_TYPE", Title: "Mem Allocate type", Field: "HugePages", VMA: "1", State: Partly,
 		Effect: "2 asks for huge pages under the buffers (region.no_hugepages where they cannot be had); 1, contiguous pages, is as 0. " +
 			"PollerConfig.HugePages asks for them too, PollerConfig.Memory comes before both",

@@ -60,7 +60,7 @@ func newPoller(e *Engine, name string, kind conf.RingKind, c chosen, o *PollerCo
 		layout.LargeCount = o.LargeBuffers
 	}
 	if err := layout.Validate(); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", o.saysBuffers(&e.settings), err)
 	}
 	region, err := sys.NewRegion(sys.RegionConfig{Bytes: layout.Bytes(), HugePages: e.settings.HugePages || o.HugePages,
 		Interface: o.NearInterface, Memory: o.Memory, Aligned: c.offload}) // XDP_UMEM_REG takes whole pages

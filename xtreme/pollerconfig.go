@@ -69,6 +69,19 @@ type QueueShare struct{ Index, Of int }
 // The least numbers of buffers that a poller can work with.
 const leastSmall, leastLarge = 64, 8
 
+// saysBuffers says where a poller's numbers of buffers come from, for errors.
+func (c *PollerConfig) saysBuffers(s *conf.Settings) string {
+	small := fmt.Sprintf("VMA_RX_BUFS=%d, VMA_TX_BUFS=%d", s.SmallBuffers, s.SendBuffers)
+	if c.SmallBuffers != 0 {
+		small = fmt.Sprintf("PollerConfig.SmallBuffers=%d", c.SmallBuffers)
+	}
+	large := fmt.Sprintf("SX_LARGE_BUFS=%d", s.LargeBuffers)
+	if c.LargeBuffers != 0 {
+		large = fmt.Sprintf("PollerConfig.LargeBuffers=%d", c.LargeBuffers)
+	}
+	return small + " and " + large
+}
+
 // validate returns an error that names the first field whose value is not possible.
 func (c *PollerConfig) validate() error {
 	var err error

@@ -300,7 +300,7 @@ func TestEngineSpeaksAtItsStart(t *testing.T) {
 	require.NoError(t, err)
 	for _, want := range []string{" SX INFO: SX_VERSION: ", " SX INFO: Cmd Line: " + os.Args[0] + " -test.",
 		" SX INFO: Rx Poll Loops                  -1                         [VMA_RX_POLL]\n",
-		" SX WARN: VMA_RX_BUFS=\"few\": want a number from 64 to 16777216; the default is used\n",
+		" SX WARN: VMA_RX_BUFS=\"few\": want a number from 64 to 1917161; the default is used\n",
 		" SX WARN: VMA_NO_SUCH: there is no such setting\n"} {
 		require.Contains(t, string(text), want)
 	}
