@@ -36,16 +36,25 @@ func otherNamespace(t *testing.T) (fd int) {
 	return fd
 }
 
-// addMacvlan makes a macvlan on v0, in the namespace of fd unless it is -1, and a socket there that is a member of the group on it.
-func (w *cabled) addMacvlan(fd int, g netip.AddrPort) (member *net.UDPConn, remove func()) {
+// Kinds of interfaces that stand on another one and may be members of groups there.
+const (
+	macvlan = "macvlan"
+	ipvlan  = "ipvlan" // in mode L2: in the others it receives no multicast
+)
+
+// addChild makes an interface of a kind on v0, in the namespace of fd unless it is -1, and a socket there that is a member of the group on it.
+func (w *cabled) addChild(kind string, fd int, g netip.AddrPort) (member *net.UDPConn, remove func()) {
 	w.t.Helper()
 	parent, err := netlink.LinkByName("v0")
 	w.NoError(err)
 	attrs := netlink.NewLinkAttrs()
-	attrs.Name, attrs.ParentIndex = "mv0", parent.Attrs().Index
-	child := &netlink.Macvlan{LinkAttrs: attrs, Mode: netlink.MACVLAN_MODE_BRIDGE}
+	attrs.Name, attrs.ParentIndex = "c0", parent.Attrs().Index
+	var child netlink.Link = &netlink.Macvlan{LinkAttrs: attrs, Mode: netlink.MACVLAN_MODE_BRIDGE}
+	if kind == ipvlan {
+		child = &netlink.IPVlan{LinkAttrs: attrs, Mode: netlink.IPVLAN_MODE_L2}
+	}
 	if err := netlink.LinkAdd(child); errors.Is(err, unix.EOPNOTSUPP) {
-		testnet.Missing(w.t, "macvlan", "the kernel has none (CONFIG_MACVLAN)")
+		testnet.Missing(w.t, kind, err)
 	} else {
 		w.NoError(err)
 	}
@@ -54,7 +63,7 @@ func (w *cabled) addMacvlan(fd int, g netip.AddrPort) (member *net.UDPConn, remo
 	}
 	in := func(f func() error) { w.NoError(host.InNamespace(fd, f)) }
 	in(func() error {
-		l, err := netlink.LinkByName("mv0")
+		l, err := netlink.LinkByName("c0")
 		if err != nil {
 			return err
 		}
@@ -72,13 +81,13 @@ func (w *cabled) addMacvlan(fd int, g netip.AddrPort) (member *net.UDPConn, remo
 		if member, err = net.ListenUDP("udp4", net.UDPAddrFromAddrPort(g)); err != nil {
 			return err
 		}
-		ifi, err := net.InterfaceByName("mv0")
+		ifi, err := net.InterfaceByName("c0")
 		return errors.Join(err, ipv4.NewPacketConn(member).JoinGroup(ifi, &net.UDPAddr{IP: g.Addr().AsSlice()}))
 	})
 	return member, func() {
 		w.NoError(member.Close())
 		in(func() error {
-			l, err := netlink.LinkByName("mv0")
+			l, err := netlink.LinkByName("c0")
 			if err != nil {
 				return err
 			}
@@ -89,7 +98,12 @@ func (w *cabled) addMacvlan(fd int, g netip.AddrPort) (member *net.UDPConn, remo
 
 // A macvlan child of an offloaded interface, of this namespace or of another one, receives the groups that it has joined; the path says that
 // the kernel gives them. It may come and go while the ring lives.
-func TestGroupsOfAMacvlanChild(t *testing.T) {
+func TestGroupsOfAMacvlanChild(t *testing.T) { groupsOfAChild(t, macvlan) }
+
+// The same of an ipvlan child.
+func TestGroupsOfAnIPvlanChild(t *testing.T) { groupsOfAChild(t, ipvlan) }
+
+func groupsOfAChild(t *testing.T, kind string) {
 	for _, name := range []string{"this namespace", "another namespace"} {
 		t.Run(name, func(t *testing.T) {
 			w := newCabled(t)
@@ -114,7 +128,7 @@ func TestGroupsOfAMacvlanChild(t *testing.T) {
 			send("alone")
 			receive("alone", false)
 			for range 2 {
-				member, remove := w.addMacvlan(fd, g)
+				member, remove := w.addChild(kind, fd, g)
 				w.until("the path tells of the child", func() bool {
 					return slices.Contains(codes(s.Path()), "mcast.child")
 				})
@@ -136,7 +150,7 @@ func TestGroupsOfAMacvlanChild(t *testing.T) {
 func TestGroupsThatAreKeptFromAChild(t *testing.T) {
 	w := newCabled(t)
 	g := netip.AddrPortFrom(group(62), 7602)
-	_, remove := w.addMacvlan(otherNamespace(t), g)
+	_, remove := w.addChild(macvlan, otherNamespace(t), g)
 	defer remove()
 	s := w.udp(g, xtreme.UDPConfig{IPConfig: xtreme.IPConfig{ReuseAddr: true}, Groups: []xtreme.Group{{Interface: "v0"}}})
 	w.Equal("kernel", s.Path().Tier, s.Path())

@@ -124,7 +124,7 @@ func TestARuleForOffloadBesideAMacvlan(t *testing.T) {
 	s, err := open()
 	w.NoError(err)
 	w.Equal("bypass", s.Path().Tier, s.Path())
-	_, remove := w.addMacvlan(-1, g)
+	_, remove := w.addChild(macvlan, -1, g)
 	defer remove()
 	w.until("the macvlan is known", func() bool { return s.Path().Lost == "mcast.child" })
 	_, err = open()
