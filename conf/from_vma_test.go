@@ -107,6 +107,7 @@ func notYet(t *testing.T) string {
 type claim struct {
 	row          [2]string
 	rings, tests []string
+	marks        []string // of tests: on which rings, where that is not on all of rings
 }
 
 // testsOnRings are the kinds of ring on which each test that the page names has passed, from testdata, or from what CI's run wrote to the file
@@ -188,8 +189,9 @@ func checkRings(t *testing.T, p *Parameter, name string, claimed []string, own r
 }
 
 // The page has a row for each line of the list and no other, in the words that it explains; what works names a test that there is.
-// The page of the status has none of it as open. On each kind of ring that a row claims one of its tests has
-// passed, and each test that a row names has passed: one that is skipped shows nothing. Rows of settings claim the rings that the code has.
+// The page of the status has none of it as open. Each test that a row names has passed on each kind of ring that the row claims, or the row says
+// behind the test on which, so that of a row with two claims it shows where each holds; on each ring one of its tests has passed. A test that is
+// skipped shows nothing. Rows of settings claim the rings that the code has.
 func TestFromVMA(t *testing.T) {
 	file, err := os.Open(vmaNames)
 	require.NoError(t, err)
@@ -206,8 +208,6 @@ func TestFromVMA(t *testing.T) {
 			aliases[name] = true
 		}
 	}
-	// A test, and which case of it, or which group of cases: their names begin with it and a slash.
-	named := regexp.MustCompile("`(Test\\w+)`(?: \\(((?:[^()]|\\([^()]*\\))+)\\))?")
 	exact, withWhy := strings.Split(wordsToExact, ","), strings.Split(wordsWithWhy, ",")
 	counts := map[string]int{}
 	var claims []claim
@@ -226,7 +226,7 @@ func TestFromVMA(t *testing.T) {
 		default:
 			t.Errorf("%v: %q is none of the words", key, r.word)
 		}
-		list := named.FindAllStringSubmatch(r.remarks+r.why, -1)
+		list := namedTest.FindAllStringSubmatch(r.why+" "+r.remarks, -1)
 		claim := claim{row: key}
 		if r.word == "works" || r.word == "better" || r.word == "partly" {
 			require.NotEmpty(t, list, "%v: %s names no test", key, r.word)
@@ -245,7 +245,7 @@ func TestFromVMA(t *testing.T) {
 			if m[2] != "" {
 				name += " (" + m[2] + ")"
 			}
-			claim.tests, shown = append(claim.tests, name), append(shown, name)
+			claim.tests, claim.marks, shown = append(claim.tests, name), append(claim.marks, m[3]), append(shown, name)
 			text, ok := tests[m[1]]
 			require.True(t, ok, "%v: there is no test %s", key, m[1])
 			if m[2] != "" {
@@ -269,14 +269,74 @@ func TestFromVMA(t *testing.T) {
 	t.Log(counts)
 
 	on := testsOnRings(t, shown)
+	if *update {
+		markRings(t, on)
+		return
+	}
 	for _, c := range claims {
 		var kinds []string
-		for _, name := range c.tests {
+		for i, name := range c.tests {
 			require.Contains(t, on, name, "%v names a test that has not passed", c.row)
 			kinds = append(kinds, on[name]...)
+			require.Equal(t, markOf(on[name], c.rings), c.marks[i], "%v: the mark of %s; go test ./conf -run TestFromVMA -update", c.row, name)
 		}
 		for _, kind := range c.rings {
 			require.Contains(t, kinds, kind, "%v claims to work on %s, where none of its tests has passed: %v", c.row, kind, c.tests)
 		}
 	}
+}
+
+// namedTest finds the tests that a row names: a test, which case of it, or which group of cases (their names begin with it and a slash), and the
+// mark of its rings.
+var namedTest = regexp.MustCompile("`(Test\\w+)`(?: \\(((?:[^()]|\\([^()]*\\))+)\\))?(?: \\[([a-z, –]+)\\])?")
+
+// markOf is how a row that claims some rings marks a test which has passed on some: not, if those are all that are claimed; else with the ones of the
+// claimed, or with its own where it shows the bounds of the claim: – is a test that is not about rings.
+func markOf(passed, claimed []string) string {
+	var mark []string
+	for _, kind := range claimed {
+		if slices.Contains(passed, kind) {
+			mark = append(mark, kind)
+		}
+	}
+	switch {
+	case len(mark) == len(claimed):
+		return ""
+	case len(mark) > 0:
+		return strings.Join(mark, ", ")
+	case len(passed) > 0:
+		return strings.Join(passed, ", ")
+	}
+	return "–"
+}
+
+// markRings writes the marks of all tests into the page.
+func markRings(t *testing.T, on map[string][]string) {
+	t.Helper()
+	text, err := os.ReadFile(fromVMA)
+	require.NoError(t, err)
+	lines := strings.Split(string(text), "\n")
+	for i, line := range lines {
+		// Name, word, rings, remarks: the mark of the bar that is part of a text has no space before it.
+		cells := strings.Split(line, " | ")
+		if !strings.HasPrefix(line, "| `") || len(cells) != 4 || cells[2] == "" {
+			continue
+		}
+		var claimed []string
+		if cells[2] != "–" {
+			claimed = strings.Split(cells[2], ", ")
+		}
+		lines[i] = namedTest.ReplaceAllStringFunc(line, func(text string) string {
+			m := namedTest.FindStringSubmatch(text)
+			name, written := m[1], "`"+m[1]+"`"
+			if m[2] != "" {
+				name, written = name+" ("+strings.ReplaceAll(m[2], `\|`, "|")+")", written+" ("+m[2]+")"
+			}
+			if mark := markOf(on[name], claimed); mark != "" {
+				written += " [" + mark + "]"
+			}
+			return written
+		})
+	}
+	require.NoError(t, os.WriteFile(fromVMA, []byte(strings.Join(lines, "\n")), 0o644))
 }
