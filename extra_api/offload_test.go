@@ -274,3 +274,33 @@ func TestDumpOfAnOffloadedPoller(t *testing.T) {
 		require.Contains(t, all.String(), want)
 	}
 }
+
+// The descriptor of an offloaded ring is polled as that of any other.
+func TestPollByDescriptorOfAnOffloadedRing(t *testing.T) {
+	n, e, p := cabled(t)
+	s, err := p.OpenUDP(netip.AddrPortFrom(n.Local(0), 0), xtreme.UDPConfig{})
+	require.NoError(t, err)
+	require.Equal(t, "bypass", s.Path().Tier, s.Path())
+	var fds [2]int
+	count, err := extraapi.SocketRingsFDs(s, fds[:])
+	require.NoError(t, err)
+	require.Equal(t, 1, count)
+	_, err = n.Dial(s.LocalAddr()).Write([]byte("by descriptor"))
+	require.NoError(t, err)
+	done := make([]xtreme.Completion, 4)
+	for end := time.Now().Add(patience); ; {
+		count, err = extraapi.Poll(e, fds[0], done)
+		require.NoError(t, err)
+		if count > 0 && done[0].Events.Has(xtreme.EventPacket) {
+			break
+		}
+		require.True(t, time.Now().Before(end), "no packet")
+	}
+	require.Equal(t, 1, count)
+	require.Equal(t, "by descriptor", string(done[0].Packet.Bytes()))
+	require.False(t, done[0].ViaKernel)
+	_, err = extraapi.FreeCompletions(s, done[:count])
+	require.NoError(t, err)
+	_, err = extraapi.Poll(e, s.ID(), done)
+	require.ErrorIs(t, err, unix.EBADFD)
+}

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"github.com/socketxtreme/socketxtreme/internal/testnet"
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
@@ -40,22 +39,6 @@ func TestTCPEcho(t *testing.T) {
 		}
 		w.close(s)
 	}
-}
-
-func TestTCPOverIPv6(t *testing.T) {
-	w := newWorld(t)
-	l, err := w.set.NewSocket(ring.KindStream, ring.IPv6, ring.Config{})
-	require.NoError(t, err)
-	if err := l.Bind(netip.MustParseAddrPort("[::1]:0")); err != nil {
-		require.NoError(t, l.Close())
-		testnet.Missing(t, "ipv6", err)
-	}
-	require.NoError(t, l.Listen(0))
-	s, peer := w.accept(l)
-	require.Equal(t, l.LocalAddr(), s.LocalAddr())
-	_, err = peer.Write([]byte("six"))
-	require.NoError(t, err)
-	require.Equal(t, "six", string(w.bytes(s)))
 }
 
 func TestFINComesAfterTheData(t *testing.T) {

@@ -119,6 +119,33 @@ func datagram6(t *testing.T, b Backend) {
 	w.Equal("to four", string(got[:n]))
 }
 
+// stream6 is the case "stream over IPv6".
+func stream6(t *testing.T, b Backend) {
+	w := newWorld(t, b)
+	l, err := w.set.NewSocket(ring.KindStream, ring.IPv6, ring.Config{})
+	w.NoError(err)
+	if err := l.Bind(netip.MustParseAddrPort("[::1]:0")); err != nil {
+		w.NoError(l.Abort())
+		t.Skipf("no IPv6 here: %v", err)
+	}
+	w.NoError(l.Listen(0))
+	peer, err := net.DialTCP("tcp6", nil, net.TCPAddrFromAddrPort(l.LocalAddr()))
+	w.NoError(err)
+	defer peer.Close()
+	s := w.accept(l).Socket
+	w.Equal(l.LocalAddr(), s.LocalAddr())
+	w.Equal(peer.LocalAddr().(*net.TCPAddr).AddrPort(), s.RemoteAddr())
+	w.write(peer, []byte("six"))
+	w.Equal("six", string(w.read(s, 3)))
+	_, err = s.Send([]byte("back"))
+	w.NoError(err)
+	w.flush()
+	got := make([]byte, 4)
+	_, err = io.ReadFull(peer, got)
+	w.NoError(err)
+	w.Equal("back", string(got))
+}
+
 // streamData is the case "stream data: PACKET alone".
 func streamData(t *testing.T, b Backend) {
 	w := newWorld(t, b)

@@ -30,6 +30,7 @@ var cases = []contractCase{
 
 	{"datagram: PACKET alone, with addresses", datagram, datagrams},
 	{"datagram over IPv6", datagram6, datagrams | streams},
+	{"stream over IPv6", stream6, datagrams | streams},
 	{"stream data: PACKET alone", streamData, streams},
 	{"new connection: listener, peer, user data", newConnection, streams},
 	{"new connection and its data in one batch", newConnectionWithData, streams},

@@ -42,8 +42,8 @@ var names = [...][2]name{
 
 func both(level, option int) [2]name { return [2]name{{level, option}, {level, option}} }
 
-// SetOption is setsockopt(2). An option that IPv4 and IPv6 each have is set for both on a socket of IPv6: what it sends to an address of IPv4 has
-// the value of IPv4 (net/ipv6/udp.c, udpv6_sendmsg). ENOPROTOOPT: an option that this table does not have.
+// SetOption is setsockopt(2). An option that IPv4 and IPv6 each have is set for both on a socket of IPv6: what it sends to an address of IPv4
+// has the value of IPv4 (net/ipv6/udp.c, udpv6_sendmsg). ENOPROTOOPT: an option that this table does not have.
 func (t *Transport) SetOption(s *ring.Socket, o ring.Option, value int) error {
 	fd, is6 := FD(s), s.Family() == ring.IPv6
 	switch {
