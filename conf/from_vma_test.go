@@ -290,8 +290,8 @@ func TestFromVMA(t *testing.T) {
 // mark of its rings.
 var namedTest = regexp.MustCompile("`(Test\\w+)`(?: \\(((?:[^()]|\\([^()]*\\))+)\\))?(?: \\[([a-z, –]+)\\])?")
 
-// markOf is how a row that claims some rings marks a test which has passed on some: not, if those are all that are claimed; else with the ones of the
-// claimed, or with its own where it shows the bounds of the claim: – is a test that is not about rings.
+// markOf is how a row that claims some rings marks a test which has passed on some: not, if all that are claimed are among those; else with
+// the claimed ones that are, or with all of them where it shows the bounds of the claim; – is a test that is not about rings.
 func markOf(passed, claimed []string) string {
 	var mark []string
 	for _, kind := range claimed {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the tests that docs/from-vma.md names and notes on which kinds of ring each has passed, in conf/testdata/test-rings.txt: for rows that
-# are new or changed. CI looks at its own run. Root, a minute.
+# Runs the tests that docs/from-vma.md names, notes on which kinds of ring each has passed, in conf/testdata/test-rings.txt, and writes the marks of
+# the page ("`TestA` [offload]") by that: for rows that are new or changed. CI looks at its own run. Root, a minute.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 names=$(grep -o '`Test[A-Za-z0-9]*`' docs/from-vma.md | tr -d '`' | grep -v "^TestFromVMA$" | sort -u)

@@ -13,8 +13,8 @@ import (
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
-// A number of buffers that no poller can have is refused where it is set, by the name of the setting; the largest one that is taken is one that a
-// poller can have beside the fewest buffers of the other size.
+// A number of buffers that no poller can have is refused where it is set, by the name of the setting; the largest one that is taken is one
+// that a poller can have beside the fewest buffers of the other size.
 func TestMostBuffersOfASetting(t *testing.T) {
 	fewest := buffers.DefaultLayout()
 	fewest.SmallCount, fewest.LargeCount = 64, 8

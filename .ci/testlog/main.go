@@ -23,7 +23,8 @@ type event struct{ Action, Package, Test, Output, Key, Value string }
 
 // driverOf are the packages whose tests are of one kind of ring.
 var driverOf = map[string]string{"ring/uring": "uring", "ring/epoll": "epoll", "ring/offload": "offload", "ring/link/xdp": "offload",
-	"ring/link/record": "offload", "internal/ip": "offload", "udp": "offload", "simnet": "offload"}
+	"ring/link/record": "offload", "internal/ip": "offload", "udp": "offload", "simnet": "offload",
+	"ring/offload/torture": "offload"}
 
 // wholePackage stands for the name of a test where a package failed and none of its tests was reported: it was killed, ended by itself, did not
 // build, or something was printed in front of the report, on its line.
