@@ -105,7 +105,7 @@ func buildHolding(t *testing.T) (folder string) {
 	text, err := json.Marshal(map[string]any{"Replace": overlay})
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "overlay.json"), text, 0o600))
-	args := []string{"build", "-overlay", filepath.Join(dir, "overlay.json"), "-o", dir + "/"}
+	args := []string{"build", "-ldflags=-s -w", "-overlay", filepath.Join(dir, "overlay.json"), "-o", dir + "/"}
 	for name := range accepting {
 		args = append(args, "./examples/"+name)
 	}
