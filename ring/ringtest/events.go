@@ -126,7 +126,7 @@ func stream6(t *testing.T, b Backend) {
 	w.NoError(err)
 	if err := l.Bind(netip.MustParseAddrPort("[::1]:0")); err != nil {
 		w.NoError(l.Abort())
-		t.Skipf("no IPv6 here: %v", err)
+		testnet.Missing(t, "ipv6", err)
 	}
 	w.NoError(l.Listen(0))
 	peer, err := net.DialTCP("tcp6", nil, net.TCPAddrFromAddrPort(l.LocalAddr()))
