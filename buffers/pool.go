@@ -86,7 +86,7 @@ type Pool struct {
 type freeList struct {
 	stack   []uint32
 	n       int
-	reserve int // of n, how many Take leaves to senders: kept less queued, or lastFree if that is more
+	reserve int // of n, how many Take leaves to senders: kept less queued, and lastFree
 	kept    int // of SetReserve
 	queued  int // of AddQueued
 	// lastFree: of n, how many are left to AllocTransmit and TakeForCopy (KeepForSegments).
@@ -209,21 +209,21 @@ func (p *DriverPool) SetReserve(c Class, n int) error {
 	return nil
 }
 
-// Reserve is how many free buffers of class c are kept for sending.
+// Reserve is how many buffers of class c receiving leaves: those of SetReserve and of KeepForSegments.
 func (p *Pool) Reserve(c Class) int {
 	if c >= NumClasses {
 		return 0
 	}
-	return p.free[c].kept
+	return p.free[c].kept + p.free[c].lastFree
 }
 
-// ReceiveShare is how many buffers of class c receiving may take at the most: all but the reserve for sending. Any goroutine, once the pool is
-// given to a driver.
+// ReceiveShare is how many buffers of class c receiving may take at the most: all but the reserve. Any goroutine, once the pool is given to a
+// driver.
 func (p *Pool) ReceiveShare(c Class) int {
 	if c >= NumClasses {
 		return 0
 	}
-	return p.layout.count(c) - p.free[c].kept
+	return p.layout.count(c) - p.free[c].kept - p.free[c].lastFree
 }
 
 // forReceiving is how many buffers of class c receiving can still get: those that lie ready, and the free ones beyond the reserve.

@@ -3,7 +3,8 @@ package buffers
 // Data that a stream has queued keeps its buffers until the peer has acknowledged it. Receiving must find buffers meanwhile, or no
 // acknowledgement arrives, and the buffers never return:
 //
-//	sending     has the reserve (SetReserve) for itself: what is queued counts as a part of it, and Take leaves the rest of it free
+//	sending     has the reserve (SetReserve) for itself, beside the last free buffers: what is queued counts as a part of it, and Take leaves
+//	            the rest of it free
 //	receiving   must find the least buffers, on whichever queue of a card, before more than the reserve is queued
 //	copies      of what was received, such as segments that another ring hands over, want free buffers, not those that lie ready
 //	segments    that leave at once, acknowledgements among them, too: a peer acknowledges nothing while it waits for an acknowledgement itself
@@ -74,4 +75,4 @@ func (p *DriverPool) RemoveQueued(pk Packet) {
 	f.updateReserve()
 }
 
-func (f *freeList) updateReserve() { f.reserve = max(f.kept-f.queued, f.lastFree) }
+func (f *freeList) updateReserve() { f.reserve = max(f.kept-f.queued, 0) + f.lastFree }

@@ -50,8 +50,8 @@ func TestBuffersForSegments(t *testing.T) {
 	p.KeepForSegments(buffers.Small)
 	const least = 64 / 16
 	const kept = 2 * least
-	require.Equal(t, 64-16+least, p.Copyable(buffers.Small))
-	require.Equal(t, 64-16-least, p.Queueable(buffers.Small), "what is left to receiving")
+	require.Equal(t, 64-16-least, p.Copyable(buffers.Small))
+	require.Equal(t, 64-16-kept-least, p.Queueable(buffers.Small), "what is left to receiving")
 	var queued []buffers.Packet
 	for p.Queueable(buffers.Small) > 0 {
 		pk, _ := p.AllocTransmit(0, 100)
@@ -90,6 +90,24 @@ func TestBuffersForSegments(t *testing.T) {
 		p.Return(i)
 	}
 	require.NoError(t, large.Release())
+}
+
+// However small the reserve, what is queued has it for itself: receiving leaves it beside the last free buffers.
+func TestReserveIsBesideTheLastFreeBuffers(t *testing.T) {
+	p := newPool(t, buffers.Layout{SmallSize: 100, SmallCount: 64, Headroom: 20})
+	require.NoError(t, p.SetReserve(buffers.Small, 8))
+	p.KeepForSegments(buffers.Small)
+	require.Equal(t, 16, p.Reserve(buffers.Small))
+	require.Equal(t, 48, p.ReceiveShare(buffers.Small))
+	var ready []uint32
+	for i, ok := p.Take(buffers.Small); ok; i, ok = p.Take(buffers.Small) {
+		ready = append(ready, i)
+	}
+	require.Len(t, ready, 48)
+	require.GreaterOrEqual(t, p.Queueable(buffers.Small), 8)
+	for _, i := range ready {
+		p.Return(i)
+	}
 }
 
 // What other goroutines have released counts as free before the reserve is compared.
