@@ -52,11 +52,11 @@ func (p *DriverPool) Copyable(c Class) int { return p.free[c].n - p.keptFromCopi
 
 func (p *Pool) keptFromCopies(c Class) int { return p.free[c].reserve - p.free[c].lastFree/2 }
 
-// KeepForSegments keeps the last free buffers of class c for AllocTransmit, and half of them for TakeForCopy too. A transport that queues data
-// calls it once, when it is made.
+// KeepForSegments keeps the last free buffers of class c for AllocTransmit, and half of them for TakeForCopy too: at most half of those that
+// the reserve leaves. A transport that queues data calls it once, when it is made.
 func (p *DriverPool) KeepForSegments(c Class) {
 	f := &p.free[c]
-	f.lastFree = 2 * p.least(c)
+	f.lastFree = min(2*p.least(c), (p.layout.count(c)-f.kept)/2)
 	f.updateReserve()
 }
 

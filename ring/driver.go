@@ -59,7 +59,7 @@ type Driver interface {
 	// Detach lets go of the socket. True: no operation refers to it any more. Otherwise Sink.Detached follows. The transport closes it then.
 	Detach(s *Socket) (done bool)
 	// Close releases what the driver holds, with every socket detached: records of connections beyond their sockets too, whose peers are sent a
-	// reset. Buffers it held are back in the pool.
+	// reset, unless they have acknowledged everything (Finisher). Buffers it held are back in the pool.
 	Close() error
 }
 

@@ -94,6 +94,9 @@ func TestSocketsComeAndGoUnderTraffic(t *testing.T) {
 			read.Store(int64(received))
 			w.kept = rest
 		}
+		for end := time.Now().Add(patience); received == 0; take() { // the sender runs
+			w.True(time.Now().Before(end))
+		}
 		for i := range 100 {
 			at := netip.AddrPortFrom(w.net.Local(0), uint16(9000+i%3)) // the ports are used again
 			x, y := w.udp(at), w.udp(netip.AddrPortFrom(w.net.Other(0), at.Port()), xtreme.UDPConfig{Remote: netip.AddrPortFrom(w.net.Peer(0), 9)})
