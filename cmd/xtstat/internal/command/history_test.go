@@ -72,3 +72,38 @@ func TestHistoryCountsALossOnce(t *testing.T) {
 	}
 	require.Equal(t, []uint64{132, 143, 8 + 2}, seconds, "%v: 132 for a budget, 143 of the kernel, 8 for a budget and 2 that were too long", lost)
 }
+
+// The first sample of a process has what was counted since the process began. What the kernel has counted since the machine was started is not in
+// it; what the process counts itself is.
+func TestHistoryBeginsWithTheProcess(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "stats")
+	f, err := stats.Create(stats.Config{Directory: dir, Sockets: 4})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, f.Close()) }()
+	f.Open(stats.Rings, f.Open(stats.Pollers, nil, 0), 0).Counters()[0] = 7 // polls
+	second, done := 0, make(chan struct{})
+	f.OnTick(func(now bool) {
+		if !now {
+			return
+		}
+		f.SetHost("ip.InReceives", uint64(1_000_000+50*second))
+		if second++; second == 3 {
+			close(done)
+		}
+	})
+	<-done
+	out, errs, code := run("history", "-k", dir, "--json")
+	require.Zero(t, code, errs)
+	type line struct{ Counted map[string]uint64 }
+	var list []line
+	for d := json.NewDecoder(strings.NewReader(out)); d.More(); {
+		var x line
+		require.NoError(t, d.Decode(&x))
+		list = append(list, x)
+	}
+	require.GreaterOrEqual(t, len(list), 2)
+	require.EqualValues(t, 7, list[0].Counted["ring.polls"])
+	require.Contains(t, list[0].Counted, "host.ip.InReceives")
+	require.Zero(t, list[0].Counted["host.ip.InReceives"])
+	require.EqualValues(t, 50, list[1].Counted["host.ip.InReceives"])
+}
