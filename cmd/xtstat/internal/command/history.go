@@ -66,10 +66,13 @@ func writeHistory(out io.Writer, r *stats.Reader, from, to time.Time, asJSON boo
 		if s.Time.Before(from) || s.Time.Add(-s.Interval).After(to) {
 			continue
 		}
-		before := map[string]uint64{} // the first sample of all counts from zero
-		if i > 0 {
+		var before map[string]uint64
+		switch {
+		case i > 0:
 			before = samples[i-1].Values
-		} else if s.Number > 1 {
+		case s.Number == 1:
+			before = why.BeginOf(s).Values
+		default:
 			continue // what was before it is gone
 		}
 		if asJSON {

@@ -15,7 +15,7 @@ func Lost(samples []stats.Sample) []uint64 {
 	lost := make([]uint64, len(samples))
 	for i := range samples {
 		if i == 0 {
-			lost[0] = sumOfLosses([]stats.Sample{beginOf(&samples[0]), samples[0]})
+			lost[0] = sumOfLosses([]stats.Sample{BeginOf(&samples[0]), samples[0]})
 			continue
 		}
 		if lost[i] = sumOfLosses(samples[i-1 : i+1]); lost[i] == 0 {
@@ -31,8 +31,9 @@ func Lost(samples []stats.Sample) []uint64 {
 	return lost
 }
 
-// beginOf is what was counted when the process began: what it counts itself was 0. What the kernel counts is from before.
-func beginOf(first *stats.Sample) stats.Sample {
+// BeginOf is what was counted when the process began, made of its first sample: what it counts itself was 0. What the kernel counts is from before,
+// and as it is in that sample.
+func BeginOf(first *stats.Sample) stats.Sample {
 	values := map[string]uint64{}
 	for name, v := range first.Values {
 		if counter, ok := strings.CutPrefix(name, stats.Host+"."); ok {

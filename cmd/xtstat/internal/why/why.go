@@ -121,7 +121,7 @@ func Gather(samples []stats.Sample, events []stats.Event, from, to time.Time) *E
 		case i > 0:
 			before = samples[i-1].Values
 		case s.Number == 1:
-			before = beginOf(s).Values
+			before = BeginOf(s).Values
 		}
 		if e.first == nil {
 			e.first = before
