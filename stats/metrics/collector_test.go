@@ -213,3 +213,39 @@ func TestSeriesAreBounded(t *testing.T) {
 	w.Positive(w.value("socketxtreme_series_left_out"))
 	w.Equal(100000.0-1024, w.value("socketxtreme_sockets_unpublished_total")+float64(100000%32)) // as many as fill made
 }
+
+// When there are too many series, none of them that counts a loss is left out.
+func TestLossesAreNotLeftOut(t *testing.T) {
+	w := newWorld(t)
+	w.fill()
+	x := w.file.Open(stats.Drivers, w.file.Open(stats.Pollers, nil, 0), 99)
+	x.SetNamed(0, "zz9/0.xdp.rx_ring_full", 4)
+	x.SetCount(1)
+	w.Positive(w.value("socketxtreme_series_left_out"))
+	w.Equal(4.0, w.value("socketxtreme_driver_total", "interface", "zz9", "counter", "xdp.rx_ring_full"))
+}
+
+// What one scrape leaves out the next one leaves out, too: a series that comes and goes is a gap in its graph, and a reset to whoever takes its rate.
+func TestScrapesLeaveOutTheSame(t *testing.T) {
+	w := newWorld(t)
+	w.fill()
+	names := func() (list []string) {
+		families, err := w.registry.Gather()
+		w.NoError(err)
+		for _, f := range families {
+			for _, m := range f.Metric {
+				name := f.GetName()
+				for _, l := range m.Label {
+					name += " " + l.GetName() + "=" + l.GetValue()
+				}
+				list = append(list, name)
+			}
+		}
+		return list
+	}
+	first := names()
+	w.Positive(w.value("socketxtreme_series_left_out"))
+	for range 5 {
+		w.Equal(first, names())
+	}
+}
