@@ -1,6 +1,8 @@
 package metrics
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -160,15 +162,30 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 		if section == stats.Host {
 			kind = prometheus.UntypedValue // gauges are among them
 		}
-		for key, v := range c.namedTotals(section) {
+		values := c.namedTotals(section)
+		for _, key := range inOrder(section, values) {
 			if n >= maxSeries-1 {
 				left++
 				continue
 			}
-			send(prometheus.MustNewConstMetric(c.named[section], kind, float64(v), key.iface, key.name))
+			send(prometheus.MustNewConstMetric(c.named[section], kind, float64(values[key]), key.iface, key.name))
 		}
 	}
 	send(prometheus.MustNewConstMetric(c.leftOut, prometheus.GaugeValue, float64(left)))
+}
+
+// inOrder are the keys of named counters as they are sent: those that count a loss first, then by name and interface. Each scrape has the same
+// order, so that each leaves the same series out when there are too many.
+func inOrder(section string, values map[counterKey]uint64) []counterKey {
+	table, rank := stats.SectionOf(section), map[counterKey]int{}
+	for key := range values {
+		if row := table.Find(key.name); row == nil || !row.Loss {
+			rank[key] = 1
+		}
+	}
+	return slices.SortedFunc(maps.Keys(values), func(a, b counterKey) int {
+		return cmp.Or(cmp.Compare(rank[a], rank[b]), strings.Compare(a.name, b.name), strings.Compare(a.iface, b.iface))
+	})
 }
 
 func flag(b bool) float64 {
