@@ -1,66 +1,6 @@
 package stats
 
-import (
-	"slices"
-	"strings"
-
-	"github.com/socketxtreme/socketxtreme/internal/wire"
-)
-
-// dropCounters are the words of an offloaded ring's drops: one for each code of package wire, those that no code has included.
-func dropCounters() []Counter {
-	list := make([]Counter, wire.NumDrops)
-	for i := range list {
-		name := wire.Drop(i).String()
-		if name == "unknown" || i == 0 {
-			list[i] = Counter{Unit: "frames", Type: Total} // no reason has the code
-			continue
-		}
-		list[i] = Counter{Name: name, Unit: "frames", Type: Total, Loss: !harmless[wire.Drop(i)], Help: dropHelp(wire.Drop(i)), Kernel: dropKernel[name]}
-	}
-	return list
-}
-
-// harmless are the drops that are nothing lost: of frames that were for others, or that the kernel handles.
-var harmless = map[wire.Drop]bool{wire.EthernetNotOurs: true, wire.EthernetType: true, wire.EthernetInactive: true, wire.IPv4NotOurs: true,
-	wire.IPv4Fragment: true, wire.IPv4Protocol: true, wire.ICMPRate: true}
-
-// dropKernel is what the kernel calls the same.
-var dropKernel = map[string]string{
-	"udp.no_socket": "NoPorts", "udp.budget": "RcvbufErrors", "udp.sum": "InCsumErrors", "udp.short": "InErrors", "udp.length": "InErrors",
-	"udp.long": "InErrors", "ipv4.sum": "InHdrErrors", "ipv4.short": "InTruncatedPkts", "ipv4.version": "InHdrErrors",
-	"ipv4.header_length": "InHdrErrors", "ipv4.total_short": "InHdrErrors", "ipv4.total_long": "InTruncatedPkts", "ipv4.ttl": "InHdrErrors",
-	"ipv4.not_ours": "InAddrErrors", "ipv4.protocol": "InUnknownProtos", "icmp.sum": "IcmpInCsumErrors", "icmp.short": "IcmpInErrors",
-	"tcp.sum": "TcpInCsumErrors", "tcp.backlog": "ListenOverflows", "tcp.old": "PAWSEstab", "tcp.budget": "TCPOFODrop",
-}
-
-var dropWords = map[string]string{"eth": "Ethernet", "arp": "ARP", "ipv4": "IPv4", "udp": "UDP", "icmp": "ICMP", "igmp": "IGMP", "tcp": "TCP"}
-
-// dropHelp is the help text of a reason for drops: the one of dropTexts, or one made of the reason's name.
-func dropHelp(d wire.Drop) string {
-	if text := dropTexts[d]; text != "" {
-		return text
-	}
-	protocol, what, _ := strings.Cut(d.String(), ".")
-	return dropWords[protocol] + ": " + strings.ReplaceAll(what, "_", " ") + " (see internal/wire/drop.go)"
-}
-
-// dropTexts say more of those that an operator meets.
-var dropTexts = map[wire.Drop]string{
-	wire.UDPNoSocket:       "no socket of this ring or of another one has the port",
-	wire.UDPBudget:         "the socket's receive budget is spent: it does not read, or the application does not release",
-	wire.UDPForeignPeer:    "the socket is connected to another peer",
-	wire.UDPGroupNotJoined: "multicast to a group, interface or source that no socket has joined",
-	wire.UDPSum:            "the UDP checksum is wrong",
-	wire.UDPPartial:        "the checksum is that of the pseudo header only, as local peers send it, and the policy is strict",
-	wire.EthernetNotOurs:   "for another station",
-	wire.EthernetVLAN:      "VLAN 4095, which is reserved",
-	wire.EthernetTag:       "the VLAN tag is not the one expected here",
-	wire.IPv4Sum:           "the checksum of the IPv4 header is wrong",
-	wire.IPv4NotOurs:       "the destination is no address of this host, and no group that was joined",
-	wire.IPv4SourceOurs:    "the source is an address of this host",
-	wire.IPv4Fragment:      "a fragment, which the kernel reassembles",
-}
+import "slices"
 
 // driverCounters are what can be said of the counters that drivers name themselves. Of a frame that is lost one counter is a loss: the one with
 // the most exact reason. The sums rx_lost and tx_lost are none.
