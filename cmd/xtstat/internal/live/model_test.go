@@ -2,6 +2,8 @@ package live
 
 import (
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -62,4 +64,56 @@ func TestLostAreCountedOnce(t *testing.T) {
 	m := &Model{}
 	m.losses(samples)
 	require.Equal(t, Series{132, 0, 143, 0}, m.Lost)
+}
+
+// What is lost has a reason in the list, with a rate: whatever counter it is that moves, of the process or of the kernel.
+func TestWhatIsLostHasAReason(t *testing.T) {
+	n := 0
+	for _, section := range stats.Sections() {
+		for _, row := range section.Counters {
+			if row.Name == "" || row.Type != stats.Total {
+				continue
+			}
+			names := []string{section.Name + "." + row.Name}
+			if of, _, _ := strings.Cut(row.Name, "."); section.Name == stats.Host && !slices.Contains([]string{"ip", "icmp", "udp", "tcp", "softnet"}, of) {
+				names = []string{"host.v0." + row.Name, "driver." + row.Name} // of a link samples have both
+			}
+			var samples []stats.Sample
+			for i := range 4 {
+				values := map[string]uint64{}
+				for _, name := range names {
+					values[name] = uint64(1000 + 7*min(i, 2))
+				}
+				samples = append(samples, stats.Sample{Time: time.Unix(int64(i), 0), Interval: time.Second, Values: values})
+			}
+			m := &Model{}
+			m.losses(samples[:3])
+			if m.Lost.Last() == 0 {
+				continue
+			}
+			n++
+			require.NotEmpty(t, m.Drops, "%v: %v a second lost", names, m.Lost)
+			require.Positive(t, m.Drops[0].Rate, "%v", names)
+			require.Positive(t, m.Drops[0].Total, "%v", names)
+			total := m.Drops[0].Total
+			m.losses(samples)
+			require.Equal(t, total, m.Drops[0].Total, "%v: nothing more was lost", names)
+		}
+	}
+	require.Greater(t, n, 40)
+}
+
+// What the kernel has dropped stays in the list when its samples are gone.
+func TestTheKernelsLossesStayInTheList(t *testing.T) {
+	var samples []stats.Sample
+	m, n := &Model{}, uint64(0)
+	for i := range 200 {
+		if i == 3 || i == 150 {
+			n += 7
+		}
+		samples = append(samples, stats.Sample{Time: time.Unix(int64(i), 0), Interval: time.Second, Values: map[string]uint64{"host.ip.InNoRoutes": n}})
+		m.losses(samples[max(0, len(samples)-50):])
+	}
+	require.Len(t, m.Drops, 1)
+	require.Equal(t, []Count{{Name: "ip.InNoRoutes", Total: 14, Rate: m.Drops[0].Rate}}, m.Drops)
 }
