@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/socketxtreme/socketxtreme/cmd/xtstat/internal/why"
 	"github.com/socketxtreme/socketxtreme/stats"
 )
 
@@ -122,8 +121,9 @@ type Model struct {
 	Unpublished uint64        `json:"unpublished"`
 	Events      []stats.Event `json:"events"` // without gaps between polls, which have a histogram
 
-	before map[blockKey]*stats.View // sockets and lines at the last update
-	taken  time.Time
+	ofKernel kernelLosses
+	before   map[blockKey]*stats.View // sockets and lines at the last update
+	taken    time.Time
 }
 
 // blockKey is one use of a block's place.
@@ -151,9 +151,7 @@ func (m *Model) Update(r *stats.Reader, now time.Time) error {
 	}
 	m.At = now
 	samples := r.Samples()
-	if n := len(samples); n > historyLength+1 {
-		samples = samples[n-historyLength-1:]
-	}
+	samples = samples[max(0, len(samples)-historyLength-1):]
 	m.RxPackets, m.RxBytes = rates(samples, "ring.packets"), rates(samples, "ring.bytes")
 	m.TxPackets, m.TxBytes = rates(samples, "ring.sent_messages"), rates(samples, "ring.sent_bytes")
 	m.HitRatio = ratio(rates(samples, "ring.hits"), rates(samples, "ring.polls"))
@@ -176,13 +174,15 @@ func (m *Model) Update(r *stats.Reader, now time.Time) error {
 	return nil
 }
 
-// losses finds what counts something lost, and how much was lost in each second. Two counters may have the same packet: the sum has it once.
+// losses finds what counts something lost, and how much was lost in each second. Two counters may have the same packet: the sum has it once. What
+// the kernel alone has counted is in the list by the kernel's counters, so that what is in the sum has a reason there.
 func (m *Model) losses(samples []stats.Sample) {
+	lost := m.ofKernel.add(samples)
 	m.Drops = m.Drops[:0]
 	m.Lost = make(Series, max(0, len(samples)-1))
-	for i, n := range why.Lost(samples) {
-		if seconds := samples[i].Interval.Seconds(); i > 0 && seconds > 0 {
-			m.Lost[i-1] = float64(n) / seconds
+	for i := 1; i < len(samples); i++ {
+		if seconds := samples[i].Interval.Seconds(); seconds > 0 {
+			m.Lost[i-1] = float64(lost[i].Count) / seconds
 		}
 	}
 	for _, s := range stats.Sections() {
@@ -199,6 +199,7 @@ func (m *Model) losses(samples []stats.Sample) {
 			m.Drops = append(m.Drops, c)
 		}
 	}
+	m.Drops = append(m.Drops, m.ofKernel.counts(samples, lost)...)
 	slices.SortStableFunc(m.Drops, func(a, b Count) int {
 		return cmp.Or(cmp.Compare(b.Rate, a.Rate), cmp.Compare(b.Total, a.Total))
 	})

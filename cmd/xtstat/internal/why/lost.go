@@ -1,6 +1,7 @@
 package why
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -11,24 +12,63 @@ import (
 // and the counters of losses that no rule asks for, as those of sends. Packets that took the way through the kernel are late and not in it, nor
 // are messages of feeds, which are lost upstream or are in packets that are counted. The first sample counts from the begin of the process.
 func Lost(samples []stats.Sample) []uint64 {
-	const reach = 4 // samples between which two counters may have the same packet, whose owners store them at other times
 	lost := make([]uint64, len(samples))
-	for i := range samples {
-		if i == 0 {
-			lost[0] = sumOfLosses([]stats.Sample{BeginOf(&samples[0]), samples[0]})
-			continue
-		}
-		if lost[i] = sumOfLosses(samples[i-1 : i+1]); lost[i] == 0 {
-			continue
-		}
-		from := max(0, i-reach)
-		until := func(last int) uint64 { // what the next sample takes back was under way while the counters were read
-			return min(sumOfLosses(samples[from:last+1]), sumOfLosses(samples[from:min(last+2, len(samples))]))
-		}
-		now, before := until(i), until(i-1)
-		lost[i] = min(lost[i], now-min(now, before))
+	for i, x := range Losses(samples) {
+		lost[i] = x.Count
 	}
 	return lost
+}
+
+// Loss is what was lost between two samples.
+type Loss struct {
+	Count  uint64
+	Kernel map[string]uint64 // of it, what no counter of this process has, by the kernel's counters; nil: nothing
+}
+
+// Losses is Lost with what the kernel alone has counted.
+func Losses(samples []stats.Sample) []Loss {
+	list := make([]Loss, len(samples))
+	for i := range samples {
+		if i == 0 {
+			list[0] = sumOfLosses([]stats.Sample{BeginOf(&samples[0]), samples[0]})
+			continue
+		}
+		x := sumOfLosses(samples[i-1 : i+1])
+		if x.Count == 0 {
+			continue
+		}
+		from := max(0, i-Reach)
+		until := func(last int) uint64 { // what the next sample takes back was under way while the counters were read
+			return min(sumOfLosses(samples[from:last+1]).Count, sumOfLosses(samples[from:min(last+2, len(samples))]).Count)
+		}
+		now, before := until(i), until(i-1)
+		if n := now - min(now, before); n < x.Count {
+			x.reduce(n)
+		}
+		list[i] = x
+	}
+	return list
+}
+
+// Reach is how many samples may lie between two counters that have the same packet, because their owners store them at other times.
+const Reach = 4
+
+// reduce leaves so many of what was lost. What counters of this process have stays first.
+func (x *Loss) reduce(n uint64) {
+	left := n
+	for _, v := range x.Kernel {
+		x.Count -= v
+	}
+	left -= min(left, x.Count)
+	for _, name := range slices.Sorted(maps.Keys(x.Kernel)) {
+		v := min(x.Kernel[name], left)
+		if left -= v; v == 0 {
+			delete(x.Kernel, name)
+			continue
+		}
+		x.Kernel[name] = v
+	}
+	x.Count = n
 }
 
 // BeginOf is what was counted when the process began, made of its first sample: what it counts itself was 0. What the kernel counts is from before,
@@ -46,7 +86,7 @@ func BeginOf(first *stats.Sample) stats.Sample {
 }
 
 // sumOfLosses is what was lost between the first and the last of some samples, without what only the journal has.
-func sumOfLosses(samples []stats.Sample) (sum uint64) {
+func sumOfLosses(samples []stats.Sample) (sum Loss) {
 	const groups = stats.Host + "." + loopback + ".groups"
 	e := &Evidence{Deltas: map[string]uint64{}, Most: map[string]uint64{}, asked: map[string]bool{}}
 	for i := range samples {
@@ -64,7 +104,13 @@ func sumOfLosses(samples []stats.Sample) (sum uint64) {
 	for _, rule := range rules {
 		for _, f := range rule(e) {
 			if slices.Contains([]kind{aboutLoss, aboutRing, aboutKernel, aboutUnwanted}, f.kind) {
-				sum += f.Count
+				sum.Count += f.Count
+				if f.counter != "" && f.Count > 0 {
+					if sum.Kernel == nil {
+						sum.Kernel = map[string]uint64{}
+					}
+					sum.Kernel[f.counter] += f.Count
+				}
 			}
 		}
 	}
@@ -72,7 +118,7 @@ func sumOfLosses(samples []stats.Sample) (sum uint64) {
 		for i := range section.Counters {
 			row := &section.Counters[i]
 			if name := section.Name + "." + row.Name; row.Loss && !e.asked[name] {
-				sum += e.Deltas[name]
+				sum.Count += e.Deltas[name]
 			}
 		}
 	}

@@ -385,7 +385,8 @@ func notDelivered(e *Evidence) (found []Finding) {
 	} {
 		if x.count > 0 {
 			s := e.missingIn()
-			found = append(found, Finding{kind: x.kind, Place: x.place, Cause: x.cause, Count: x.count, Unit: "packets", Evidence: x.evidence, Since: s.from, Until: s.to})
+			found = append(found, Finding{kind: x.kind, Place: x.place, Cause: x.cause, Count: x.count, Unit: "packets", Evidence: x.evidence, Since: s.from, Until: s.to,
+				counter: "ip.not_delivered"})
 		}
 	}
 	return found
@@ -503,14 +504,14 @@ func kernelDrops(e *Evidence) (found []Finding) {
 		{"udp.NoPorts", "no socket had the port", Socket, aboutOthers},
 	} {
 		if n, evidence := e.delta(stats.Host, x.counter); n > 0 {
-			found = append(found, e.sampledAt(Finding{kind: x.kind, Place: x.place, Cause: x.cause, Count: n, Unit: "packets", Evidence: evidence},
-				stats.Host, x.counter))
+			found = append(found, e.sampledAt(Finding{kind: x.kind, Place: x.place, Cause: x.cause, Count: n, Unit: "packets", Evidence: evidence,
+				counter: x.counter}, stats.Host, x.counter))
 		}
 	}
 	if n := e.backlogDrops(); n > 0 {
 		_, evidence := e.delta(stats.Host, "softnet.dropped")
 		found = append(found, e.sampledAt(Finding{Place: Kernel, Cause: "the kernel's backlog between card and IP was full (net.core.netdev_max_backlog)",
-			Count: n, Unit: "packets", Evidence: evidence}, stats.Host, "softnet.dropped"))
+			Count: n, Unit: "packets", Evidence: evidence, counter: "softnet.dropped"}, stats.Host, "softnet.dropped"))
 	}
 	return found
 }
@@ -527,7 +528,7 @@ func (e *Evidence) backlogDrops() uint64 {
 func cards(e *Evidence) (found []Finding) {
 	var evidence []string
 	var n uint64
-	f := Finding{}
+	f := Finding{counter: "interface.rx_dropped"}
 	for _, c := range []string{"rx_dropped", "rx_errors", "rx_fifo_errors"} {
 		k, list := e.delta(stats.Host, c)
 		if n, evidence = n+k, append(evidence, list...); k > 0 && f.Since.IsZero() {

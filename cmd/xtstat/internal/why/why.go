@@ -54,6 +54,7 @@ type Finding struct {
 
 	kind     kind
 	of       string            // the interface, or the feed
+	counter  string            // of a loss that the kernel alone counts: its counter
 	cause    int               // index of the finding from which this one follows; -1: none
 	exact    bool              // of a gap in a feed: Time is when the last packet in front of it came
 	narrowed span              // of a finding of samples: the gaps in feeds that follow from it
