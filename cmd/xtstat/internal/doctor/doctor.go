@@ -8,6 +8,7 @@ package doctor
 import (
 	"fmt"
 	"io/fs"
+	"net/netip"
 	"strconv"
 	"strings"
 	"time"
@@ -49,6 +50,13 @@ type System struct {
 	Write      func(path, value string) error                    // of a file below Root
 	Clock      func() (offset time.Duration, synchronized bool, err error)
 	Getenv     func(name string) string
+	Offloaded  func() ([]Port, error) // the ports that processes of this user have offloaded now
+}
+
+// Port is where an offloaded socket receives.
+type Port struct {
+	Protocol string // udp or tcp
+	Local    netip.AddrPort
 }
 
 // Interface is a network interface. What the kernel or the driver does not tell is nil or -1.

@@ -3,6 +3,7 @@ package doctor
 import (
 	"errors"
 	"io/fs"
+	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -68,8 +69,12 @@ func healthy() (*System, fstest.MapFS) {
 			if name == "chronyc" {
 				return "D8EF2308,time.example,2,1767225600.1,0.000012,0.00002,0.0001,0,0,0,0,0,0,Normal\n", nil
 			}
+			if name == "nft" {
+				return "", nil // no rules
+			}
 			return "", fs.ErrNotExist
 		},
+		Offloaded: func() ([]Port, error) { return []Port{{"udp", netip.MustParseAddrPort("233.252.0.1:5000")}}, nil },
 		Write: func(path, value string) error {
 			if files[path] == nil {
 				return fs.ErrNotExist
@@ -175,7 +180,7 @@ func TestEachFaultHasItsLine(t *testing.T) {
 		{"busy-poll", file("proc/sys/net/core/busy_poll", "50"), "spins", "sysctl -w net.core.busy_poll=0"},
 		{"receive-buffers", file("proc/sys/net/core/rmem_max", "212992"), "offload.small_shadow", "sysctl -w net.core.rmem_max=4194304"},
 		{"igmp-limits", file("proc/sys/net/ipv4/igmp_max_memberships", "20"), "20", "igmp_max_memberships=256"},
-		{"firewall", output("table inet filter {\n chain input {\n udp dport 5000 drop\n }\n}"), "1 lines", "use os udp_receiver"},
+		{"firewall", output("table inet filter {\n chain input {\n udp dport 5000 drop\n }\n}"), "udp 233.252.0.1:5000", "use os udp_receiver 233.252.0.1:5000"},
 		{"link", card(func(i *Interface) { i.Up = false }), "link.down", "ip link set eth0 up"},
 		{"link", card(func(i *Interface) { i.Carrier = false }), "link.no_carrier", "cable"},
 		{"xdp", card(func(i *Interface) { i.XDPFeatures = 0 }), "xdp.no_native", "card"},
