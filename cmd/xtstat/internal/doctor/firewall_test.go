@@ -4,10 +4,13 @@ import (
 	"errors"
 	"io/fs"
 	"net/netip"
+	"path/filepath"
 	"testing"
 	"testing/fstest"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/socketxtreme/socketxtreme/stats"
 )
 
 // ports are some that are offloaded.
@@ -136,4 +139,43 @@ func TestConntrackOfOffloadedPorts(t *testing.T) {
 	require.Equal(t, Note, conntrack(s)[0].Status)
 	s.Command = func(string, ...string) (string, error) { return "", errors.New("not permitted") }
 	require.Equal(t, Unknown, conntrack(s)[0].Status)
+}
+
+// The ports are those of the statistics of processes that run: of offloaded UDP sockets and listeners, each once.
+func TestOffloadedPorts(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "stats")
+	list, err := offloaded(dir)
+	require.NoError(t, err, "nothing has published there")
+	require.Empty(t, list)
+	f, err := stats.Create(stats.Config{Directory: dir, Sockets: 8})
+	require.NoError(t, err)
+	at := 0
+	for _, row := range stats.SectionOf(stats.Sockets).Counters {
+		if row.Name == "offloaded" {
+			break
+		}
+		at += row.Words()
+	}
+	for i, x := range []struct {
+		info      string
+		offloaded uint64
+	}{
+		{"protocol=udp\nlocal=233.252.0.1:5000\nstate=open\n", 1},
+		{"protocol=udp\nlocal=233.252.0.1:5000\nstate=open\n", 1},
+		{"protocol=udp\nlocal=10.0.0.1:5001\nstate=open\n", 0},
+		{"protocol=tcp\nlocal=10.0.0.1:80\nstate=listening\n", 1},
+		{"protocol=tcp\nlocal=10.0.0.1:80\nremote=10.0.0.2:41230\nstate=open\n", 1},
+		{"protocol=udp\nstate=open\n", 1},
+	} {
+		b := f.Open(stats.Sockets, nil, uint64(i))
+		b.SetInfo(x.info)
+		b.Counters()[at] = x.offloaded
+	}
+	list, err = offloaded(dir)
+	require.NoError(t, err)
+	require.Equal(t, []Port{{"tcp", netip.MustParseAddrPort("10.0.0.1:80")}, {"udp", netip.MustParseAddrPort("233.252.0.1:5000")}}, list)
+	require.NoError(t, f.Close())
+	list, err = offloaded(dir)
+	require.NoError(t, err)
+	require.Empty(t, list, "the process has ended")
 }

@@ -1,10 +1,7 @@
 package doctor
 
 import (
-	"errors"
-	"io/fs"
 	"net/netip"
-	"strconv"
 	"strings"
 
 	curing "github.com/socketxtreme/socketxtreme/internal/cure"
@@ -48,51 +45,6 @@ func arpFlux(s *System) []Result {
 		}
 	}
 	return good("no two interfaces are in one network")
-}
-
-// firewall: what is redirected and what leaves by a link passes no rule.
-func firewall(s *System) []Result {
-	text, err := s.Command("nft", "list", "ruleset")
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		if names, e := s.read("proc/net/ip_tables_names"); e == nil && names != "" {
-			return cure("write a rule `use os udp_receiver ADDRESS:PORT` for ports that are to be filtered", "iptables has tables (%s): offloaded ports pass by them",
-				strings.Join(strings.Fields(names), ", "))
-		}
-		return good("no tables of iptables; nft is not installed")
-	case err != nil:
-		return unknown(err)
-	}
-	rules := 0
-	for line := range strings.Lines(text) {
-		if line = strings.TrimSpace(line); strings.Contains(line, "drop") || strings.Contains(line, "reject") {
-			rules++
-		}
-	}
-	if rules > 0 {
-		return cure("write a rule `use os udp_receiver ADDRESS:PORT` for ports that are to be filtered", "%d lines of nftables drop or reject: offloaded ports pass by them", rules)
-	}
-	return good("nftables drops nothing")
-}
-
-// conntrack sees half of what an offloaded socket does.
-func conntrack(s *System) []Result {
-	n, err := s.number(sysctl("net.netfilter.nf_conntrack_count"))
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return good("connections are not tracked")
-	case err != nil:
-		return unknown(err)
-	}
-	most, err := s.number(sysctl("net.netfilter.nf_conntrack_max"))
-	if err == nil && n*10 > most*9 {
-		return cure("sysctl -w net.netfilter.nf_conntrack_max="+strconv.Itoa(2*most), "%d of %d connections are tracked: what is new is dropped soon", n, most)
-	}
-	text, err := s.Command("nft", "list", "ruleset")
-	if err == nil && strings.Contains(text, "ct state") {
-		return cure("nft add rule inet filter prerouting udp dport PORT notrack", "rules ask for the state of connections: answers that come by the kernel's side of offloaded sockets are new to them")
-	}
-	return note("connections are tracked (%d): those of offloaded sockets are not among them", n)
 }
 
 // linkState: an interface that is down, or without a carrier, carries nothing.

@@ -2,7 +2,9 @@ package doctor
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
+	"io/fs"
 	"strconv"
 	"strings"
 
@@ -75,8 +77,10 @@ func unprivilegedBPF(s *System) []Result {
 func ioUring(s *System) []Result {
 	n, err := s.number(sysctl("kernel.io_uring_disabled"))
 	switch {
-	case err != nil: // before Linux 6.6
+	case errors.Is(err, fs.ErrNotExist): // before Linux 6.6
 		return good("no setting disables io_uring")
+	case err != nil:
+		return unknown(err)
 	case n == 0:
 		return good("kernel.io_uring_disabled = 0")
 	}

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,11 +19,15 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/socketxtreme/socketxtreme/internal/hoststat"
+	"github.com/socketxtreme/socketxtreme/stats"
 )
 
 // This is the machine that the program runs on, as the network namespace of the calling thread shows it.
 func This() *System {
 	return &System{Root: os.DirFS("/"), Interfaces: interfaces, Command: command, Clock: kernelClock, Getenv: os.Getenv,
+		Offloaded: func() ([]Port, error) {
+			return offloaded(cmp.Or(os.Getenv("VMA_STATS_SHMEM_DIR"), stats.DefaultDirectory()))
+		},
 		Write: func(path, value string) error {
 			return os.WriteFile(filepath.Join("/", path), []byte(value+"\n"), 0) // it is there: its mode stays
 		}}
