@@ -115,3 +115,17 @@ func TestRetransmissionsOfAConnectionThatMoves(t *testing.T) {
 	w.NoError(s.Abort())
 	w.event(s, xtreme.EventClosed)
 }
+
+// A socket's block says by what logic it has its ring: its own, or the poller's.
+func TestRingLogicIsPublished(t *testing.T) {
+	onEveryKind(t, func(t *testing.T, kind conf.RingKind) {
+		w, r := published(t, kind)
+		for want, options := range map[string]xtreme.SocketConfig{
+			xtreme.PerInterface.String(): {}, xtreme.PerSocket.String(): {RingLogic: xtreme.Ptr(xtreme.PerSocket)},
+		} {
+			s, err := w.poller.OpenUDP(w.at(0), xtreme.UDPConfig{SocketConfig: options})
+			w.NoError(err)
+			w.Equal(want, socketOf(t, r, s).Info["ring_logic"])
+		}
+	})
+}

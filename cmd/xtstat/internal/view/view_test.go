@@ -171,3 +171,14 @@ func TestListsAndRangesOfSockets(t *testing.T) {
 		require.Error(t, err, bad)
 	}
 }
+
+// Between two blocks of view 3 there is one rule, also where a program has no pollers, rings or feeds.
+func TestOneRuleBetweenBlocks(t *testing.T) {
+	s := snapshot()
+	for _, section := range []string{"", stats.Sockets, stats.Feeds, stats.Rings, stats.Pollers} {
+		delete(s.Blocks, section)
+		var b bytes.Buffer
+		Full(&b, s)
+		require.NotContains(t, b.String(), rule+rule, "without %s", section)
+	}
+}
