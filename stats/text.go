@@ -34,6 +34,9 @@ func WriteSocket(w io.Writer, v, ring *View, suffix string) {
 	if path := v.Info["path"]; path != "" {
 		fmt.Fprintf(w, "- Path = %s\n", path)
 	}
+	if logic := v.Info["ring_logic"]; logic != "" {
+		fmt.Fprintf(w, "- Ring allocation logic = %s\n", logic)
+	}
 	n := v.Value
 	offloaded := n("offloaded") != 0
 	active := false
@@ -49,7 +52,7 @@ func WriteSocket(w io.Writer, v, ring *View, suffix string) {
 		four("Tx OS info:", "eagains/errors", n("sent_bytes"), n("sent_messages"), n("short_sends"), n("send_errors"))
 	}
 	if d := n("warm_sends") + n("warm_sends_cold"); d != 0 {
-		fmt.Fprintf(w, "Tx Dummy messages : %d\n", d)
+		fmt.Fprintf(w, "Tx Dummy messages : %d%s\n", d, suffix)
 		active = true
 	}
 	if offloaded {
@@ -66,7 +69,8 @@ func WriteSocket(w io.Writer, v, ring *View, suffix string) {
 			limit = fmt.Sprint(b)
 		}
 		fmt.Fprintf(w, "Rx byte: cur %d / max %d / limit %s\n", n("queued_bytes"), n("queued_bytes_max"), limit)
-		fmt.Fprintf(w, "Rx pkt : cur %d / max %d / dropped%s %d\n", n("queued_packets"), n("queued_packets_max"), suffix, n("drops"))
+		dropped := 100 * float64(n("drops")) / float64(max(1, n("packets")+n("drops"))) // of what came
+		fmt.Fprintf(w, "Rx pkt : cur %d / max %d / dropped%s %d (%2.2f%%)\n", n("queued_packets"), n("queued_packets_max"), suffix, n("drops"), dropped)
 		active = true
 	}
 	if h := n("held_bytes"); h != 0 {

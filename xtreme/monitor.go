@@ -164,7 +164,7 @@ func (m *monitor) SkipSocket() { m.of.file.CountUnpublished(stats.Sockets) }
 func (m *monitor) DescribeSocket(s *ring.Socket) { m.sockets[s].SetInfo(describe(s)) }
 
 // describe is what views show of a socket beside its counters, as lines of key=value: protocol, addresses or unix-domain names, state, inode,
-// groups, path.
+// path, ring allocation logic, groups.
 func describe(s *ring.Socket) string {
 	var text strings.Builder
 	line := func(key, value string) {
@@ -200,6 +200,7 @@ func describe(s *ring.Socket) string {
 		groups = append(groups, name)
 	}
 	line("path", path.String())
+	line("ring_logic", s.Logic().String())
 	line("groups", strings.Join(groups, ","))
 	return text.String()
 }

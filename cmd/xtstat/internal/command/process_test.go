@@ -235,7 +235,7 @@ func TestEveryViewOfAKilledProgram(t *testing.T) {
 		for view, want := range map[string]string{
 			"1": `(?m)^ ` + p.udp + ` +Rx: +0 +0 +0 +0 +[0-9.]+ +321 +31 +0 +0\n +Tx: +0 +0 +0 +0 +321 +31 +0 +0$`,
 			"2": `(?m)^ ` + p.udp + ` +Rx: +0 +0 +0 +0 +[0-9.]+ +0 +[0-9]+ +0 +321 +31 +0 +0\n +Tx: +0 +0 +0 +0 +321 +31 +0 +0$`,
-			"3": `Local Address   = \[` + address + `\]\n.*\n.*\nTx OS info: 31 / 321 / 0 / 0 `,
+			"3": `Local Address   = \[` + address + `\]\n.*\n.*\n.*\nTx OS info: 31 / 321 / 0 / 0 `,
 			"4": `\[239\.1\.2\.3\] +` + p.udp,
 			"5": `(?m)^udp   No        0      0      ` + address + ` .* [0-9]+ +` + pid + `/exe \(ended 20[0-9-]+ [0-9:]+\)$`,
 		} {

@@ -10,7 +10,7 @@ import (
 
 const rule = "======================================================\n"
 
-// Full prints view 3: a block for each socket, poller, ring, pool of buffers, and feed.
+// Full prints view 3: a block for each socket, poller, ring, pool of buffers, and feed, with a rule in front, and one behind the last.
 func Full(w io.Writer, s *Snapshot) {
 	for i := range s.Blocks[stats.Sockets] {
 		v := &s.Blocks[stats.Sockets][i]
@@ -22,11 +22,9 @@ func Full(w io.Writer, s *Snapshot) {
 	for i := range s.Blocks[stats.Rings] {
 		completionQueue(w, s, &s.Blocks[stats.Rings][i])
 	}
-	fmt.Fprint(w, rule)
 	for i := range s.Blocks[stats.Rings] {
 		ring(w, s, &s.Blocks[stats.Rings][i])
 	}
-	fmt.Fprint(w, rule)
 	for i := range s.Blocks[stats.Pollers] {
 		v := &s.Blocks[stats.Pollers][i]
 		fmt.Fprintf(w, "%s\tBUFFER_POOL=[%d]\n", rule, v.Index)
@@ -76,7 +74,6 @@ func fullPoller(w io.Writer, s *Snapshot, v *stats.View) {
 	if p.gaps > 0 {
 		fmt.Fprintf(w, "Poll gaps%s: %d\n", s.suffix(), p.gaps)
 	}
-	fmt.Fprint(w, rule)
 }
 
 // completionQueue prints what vma_stats has of a completion queue.

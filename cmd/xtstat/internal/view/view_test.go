@@ -51,7 +51,7 @@ func snapshot() *Snapshot {
 				Totals: map[string]uint64{"eth0.rx_lost": 4, "eth0.xdp.rx_ring_full": 4, "stack.delivered": 140_479_898}}},
 			stats.Sockets: {
 				block(stats.Sockets, 1, 2, 14, map[string]string{"protocol": "udp", "local": "233.215.21.4:10378", "state": "open", "mc_loop": "true",
-					"groups": "233.215.21.4,233.215.21.5<10.0.0.9", "path": "bypass xdp eth0/0", "inode": "16704"},
+					"groups": "233.215.21.4,233.215.21.5<10.0.0.9", "path": "bypass xdp eth0/0", "ring_logic": "per interface", "inode": "16704"},
 					map[string]uint64{"offloaded": 1, "packets": 140_479_900, "bytes": 280_961_844, "kernel_packets": 2, "kernel_bytes": 2048,
 						"sent_messages": 140_479_902, "sent_bytes": 281_090_048, "drops": 37, "queued_packets": 3, "queued_bytes": 360, "queued_packets_max": 97, "queued_bytes_max": 11640,
 						"held_bytes": 4096, "warm_sends": 5}),
@@ -91,7 +91,7 @@ func golden(t *testing.T, name string, got []byte) {
 }
 
 // The columns are vma_stats': its formats, with numbers of its manual's example. View 3 has no threads and
-// migrations of a socket, nor the dropped bytes of its queue, and has lines that VMA lacks.
+// migrations of a socket, nor the dropped bytes of its queue and a limit of its packets, and has lines that VMA lacks.
 func TestGoldenViews(t *testing.T) {
 	for name, s := range map[string]*Snapshot{"totals": snapshot(), "deltas": later().Rates(snapshot())} {
 		var b bytes.Buffer
