@@ -18,8 +18,8 @@ func TestSocketReadWhileItCounts(t *testing.T) {
 	require.Contains(t, text.String(), "Rx OS info: 10 / 10 / 0 / 0")
 }
 
-// The block of a socket has vma_stats' rows of what was dropped, of its ring and of dummy sends: which part of what came was dropped, by what logic
-// the socket has its ring, and that a number is a rate.
+// The block of a socket has vma_stats' rows of what was dropped, of its ring and of dummy sends: which part of what came was dropped, by what
+// logic the socket has its ring, and that a number is a rate.
 func TestRowsOfASocket(t *testing.T) {
 	v := ViewOf(Sockets, 3, "protocol=udp\nring_logic=per socket\n", make([]uint64, SectionOf(Sockets).Words()))
 	v.Totals["packets"], v.Totals["drops"], v.Totals["warm_sends"] = 150, 50, 5

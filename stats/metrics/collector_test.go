@@ -225,7 +225,7 @@ func TestLossesAreNotLeftOut(t *testing.T) {
 	w.Equal(4.0, w.value("socketxtreme_driver_total", "interface", "zz9", "counter", "xdp.rx_ring_full"))
 }
 
-// What one scrape leaves out the next one leaves out, too: a series that comes and goes is a gap in its graph, and a reset to whoever takes its rate.
+// What one scrape leaves out the next one leaves out, too: a series that comes and goes has gaps in its graph, and its rate is wrong after each.
 func TestScrapesLeaveOutTheSame(t *testing.T) {
 	w := newWorld(t)
 	w.fill()

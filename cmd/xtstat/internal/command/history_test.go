@@ -73,8 +73,8 @@ func TestHistoryCountsALossOnce(t *testing.T) {
 	require.Equal(t, []uint64{132, 143, 8 + 2}, seconds, "%v: 132 for a budget, 143 of the kernel, 8 for a budget and 2 that were too long", lost)
 }
 
-// The first sample of a process has what was counted since the process began. What the kernel has counted since the machine was started is not in
-// it; what the process counts itself is.
+// The first sample of a process has what was counted since the process began. What the kernel has counted since the machine was started is not
+// in it; what the process counts itself is.
 func TestHistoryBeginsWithTheProcess(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "stats")
 	f, err := stats.Create(stats.Config{Directory: dir, Sockets: 4})

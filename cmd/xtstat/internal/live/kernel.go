@@ -9,8 +9,8 @@ import (
 	"github.com/socketxtreme/socketxtreme/stats"
 )
 
-// kernelLosses is what the kernel alone has counted as lost since the process began, or since two minutes before the first update: the kernel's own
-// totals are from before the process. Samples that are gone from the file are in it.
+// kernelLosses is what the kernel alone has counted as lost since the process began, or since two minutes before the first update: the kernel's
+// own totals are from before the process. Samples that are gone from the file are in it.
 type kernelLosses struct {
 	losses map[string]uint64 // until the sample before the newest one: the newest may be corrected by the one that follows
 	until  time.Time         // the time of that sample

@@ -174,8 +174,8 @@ func (m *Model) Update(r *stats.Reader, now time.Time) error {
 	return nil
 }
 
-// losses finds what counts something lost, and how much was lost in each second. Two counters may have the same packet: the sum has it once. What
-// the kernel alone has counted is in the list by the kernel's counters, so that what is in the sum has a reason there.
+// losses finds what counts something lost, and how much was lost in each second. Two counters may have the same packet: the sum has it once.
+// What the kernel alone has counted is in the list by the kernel's counters, so that what is in the sum has a reason there.
 func (m *Model) losses(samples []stats.Sample) {
 	lost := m.ofKernel.add(samples)
 	m.Drops = m.Drops[:0]

@@ -71,8 +71,8 @@ func (x *Loss) reduce(n uint64) {
 	x.Count = n
 }
 
-// BeginOf is what was counted when the process began, made of its first sample: what it counts itself was 0. What the kernel counts is from before,
-// and as it is in that sample.
+// BeginOf is what was counted when the process began, made of its first sample: what it counts itself was 0. What the kernel counts is from
+// before, and as it is in that sample.
 func BeginOf(first *stats.Sample) stats.Sample {
 	values := map[string]uint64{}
 	for name, v := range first.Values {
