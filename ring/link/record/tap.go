@@ -83,11 +83,13 @@ func (t *Tap) IsOn() bool { return t != nil && t.scope.recorder.memory.Load() !=
 
 // Received records frames that Receive has returned; room is how many it had room for. Commit or a further call publishes them.
 func (t *Tap) Received(frames []link.Frame, room int) {
-	if !t.begin() {
+	if m := t.scope.recorder.memory.Load(); (m == nil || m != t.memory || t.batch > 0) && !t.begin() {
 		return
 	}
 	now := clock.Ticks()
-	t.askLosses(now, len(frames) == room)
+	if full := len(frames) == room; full != t.backlog || now-t.askedAt >= t.askTicks {
+		t.askLosses(now, full)
+	}
 	for i := range frames[:min(len(frames), maxBatch)] {
 		f := &frames[i]
 		flags := byte(0)
@@ -211,8 +213,8 @@ var linkLost = "frames lost by the link"
 
 // push copies the frame behind the other records of the batch.
 func (t *Tap) push(at uint64, p buffers.Packet, flags byte) {
-	m := t.memory
-	t.marks[t.batch] = markFiltered
+	m, mark := t.memory, &t.marks[t.batch]
+	*mark = markFiltered
 	t.batch++
 	first, whole := t.pool.View(p)
 	length := len(first)
@@ -231,7 +233,7 @@ func (t *Tap) push(at uint64, p buffers.Packet, flags byte) {
 	}
 	size := (headSize + taken + 7) &^ 7
 	if t.next+size > t.end && !t.turn() {
-		t.marks[t.batch-1] = markNoRoom
+		*mark = markNoRoom
 		t.sequence++
 		return
 	}
@@ -253,7 +255,7 @@ func (t *Tap) push(at uint64, p buffers.Packet, flags byte) {
 	} else {
 		p.CopyTo(b[headSize : headSize+taken])
 	}
-	t.marks[t.batch-1] = t.next
+	*mark = t.next
 	t.next += size
 }
 
