@@ -93,10 +93,10 @@ func (s *Socket) changeMembership(op string, group netip.Addr, iface string, sou
 		return &OpError{Op: op, Err: fmt.Errorf("%s: %w", what, err)}
 	}
 	s.activate().options.noteMembership(m, join)
-	s.memberHappened(m, join)
 	if join && iface != "" {
 		s.activate().options.name(index, iface)
 	}
+	s.memberHappened(m, join)
 	if s.stack() == nil || s.state >= stateDead {
 		return nil
 	}

@@ -66,6 +66,9 @@ func (x *SocketOptions) name(index int, name string) {
 	x.names[index] = name
 }
 
+// InterfaceName is the interface that the group of a membership was joined on; empty where the routing table chooses it.
+func (x *SocketOptions) InterfaceName(m Membership) string { return x.names[m.Interface] }
+
 // goneInterface finds the interface of a membership by the name that it was joined with.
 func (x *SocketOptions) goneInterface(group netip.Addr, name string, source netip.Addr) (index int, ok bool) {
 	for _, m := range x.Groups {

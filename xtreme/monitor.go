@@ -164,7 +164,7 @@ func (m *monitor) SkipSocket() { m.of.file.CountUnpublished(stats.Sockets) }
 func (m *monitor) DescribeSocket(s *ring.Socket) { m.sockets[s].SetInfo(describe(s)) }
 
 // describe is what views show of a socket beside its counters, as lines of key=value: protocol, addresses or unix-domain names, state, inode,
-// path, ring allocation logic, groups.
+// path, ring allocation logic, groups with their interfaces.
 func describe(s *ring.Socket) string {
 	var text strings.Builder
 	line := func(key, value string) {
@@ -191,17 +191,18 @@ func describe(s *ring.Socket) string {
 	if s.Kind() == ring.KindDatagram {
 		line("mc_loop", strconv.FormatBool(options.MulticastLoop))
 	}
-	var groups []string
+	var groups, interfaces []string
 	for _, g := range options.Groups {
 		name := g.Group.String()
 		if g.Source.IsValid() {
 			name += "<" + g.Source.String()
 		}
-		groups = append(groups, name)
+		groups, interfaces = append(groups, name), append(interfaces, options.InterfaceName(g))
 	}
 	line("path", path.String())
 	line("ring_logic", s.Logic().String())
 	line("groups", strings.Join(groups, ","))
+	line("group_interfaces", strings.Join(interfaces, ",")) // in the order of groups
 	return text.String()
 }
 

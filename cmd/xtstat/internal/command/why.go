@@ -62,10 +62,14 @@ func findings(r *stats.Reader, samples []stats.Sample, from, to time.Time) (list
 		lines[v.Info["socket"]] = why.Line{Feed: v.Info["feed"], Name: v.Info["line"]}
 	}
 	delete(lines, "") // without a socket
-	e.Lines = map[string]why.Line{}
+	e.Lines, e.JoinedOn = map[string]why.Line{}, joinedOn(r.Blocks(stats.Sockets))
 	for _, v := range r.Blocks(stats.Sockets) {
 		if l, ok := lines[strconv.FormatUint(v.ID, 10)]; ok {
+			l.CallbackDrops = v.Totals["callback_drops"]
 			e.Lines[fmt.Sprintf("%s %d", v.Section, v.Index)] = l
+		}
+		if v.Info["protocol"] == "tcp" && v.Info["state"] == "listening" {
+			e.Listens++
 		}
 		for g := range strings.SplitSeq(v.Info["groups"], ",") {
 			if g = strings.Replace(g, "<", " from ", 1); g != "" && !slices.Contains(e.Joined, g) {
@@ -75,6 +79,25 @@ func findings(r *stats.Reader, samples []stats.Sample, from, to time.Time) (list
 	}
 	list = why.Explain(e)
 	return list, e.Elsewhere()
+}
+
+// joinedOn is how many IPv4 groups sockets have joined on each interface; a group of two sockets is one.
+func joinedOn(sockets []stats.View) map[string]int {
+	count, seen := map[string]int{}, map[[2]string]bool{}
+	for i := range sockets {
+		interfaces := strings.Split(sockets[i].Info["group_interfaces"], ",")
+		for n, g := range strings.Split(sockets[i].Info["groups"], ",") {
+			of := [2]string{}
+			if of[1], _, _ = strings.Cut(g, "<"); n < len(interfaces) {
+				of[0] = interfaces[n]
+			}
+			if strings.Contains(of[1], ".") && !seen[of] {
+				seen[of] = true
+				count[of[0]]++
+			}
+		}
+	}
+	return count
 }
 
 // writeFindings writes what why has found between two times: in front what was lost elsewhere, then for each finding its number, from which

@@ -77,6 +77,8 @@ type Evidence struct {
 	Joined   []string          // what sockets have joined, now: groups, or "GROUP from SOURCE"; may be empty
 	Lines    map[string]Line   // what lines of feeds the sockets are, now, by Event.Of: "socket 3"
 	Homeless int               // counters of this host for which the statistics file had no room
+	JoinedOn map[string]int    // how many IPv4 groups sockets have joined on each interface, now; "": where the routing table chose it
+	Listens  int               // TCP listeners of the process, now
 	TextOnly bool              // the process is of an older version, whose events have a text and no other fields
 
 	samples  []stats.Sample
@@ -91,7 +93,10 @@ type Evidence struct {
 }
 
 // Line is a line of a feed.
-type Line struct{ Feed, Name string }
+type Line struct {
+	Feed, Name    string
+	CallbackDrops uint64 // packets that the receive callback of its socket has dropped since the socket was opened
+}
 
 // span is from the begin of the first sample in which a counter grew to the end of the last one.
 type span struct{ from, to time.Time }
