@@ -279,8 +279,7 @@ func memberships(e *Evidence) (found []Finding) {
 		if !strings.HasPrefix(name, stats.Host+".") || !strings.HasSuffix(name, ".groups") || e.Least[name] >= before {
 			continue
 		}
-		found = append(found, Finding{kind: aboutGroup, Place: Kernel, Cause: "a membership was lost: the kernel has fewer groups on the interface than before",
-			Count: before - e.Least[name], Unit: "groups", Since: e.From, Until: e.To, Evidence: []string{fmt.Sprintf("%s %d, before %d", name, e.Least[name], before)}})
+		found = append(found, e.fewerGroups(name, before, e.Least[name]))
 	}
 	return found
 }

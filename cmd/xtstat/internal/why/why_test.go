@@ -245,7 +245,9 @@ func TestLostMembershipsOfInterfaces(t *testing.T) {
 		list[0].Values[name], list[1].Values[name] = 3, 2
 	}
 	list[1].Values["host.eth2.groups"] = 3
-	found := Explain(Gather(list, nil, noon.Add(100*time.Millisecond), noon.Add(900*time.Millisecond)))
+	e := Gather(list, nil, noon.Add(100*time.Millisecond), noon.Add(900*time.Millisecond))
+	e.JoinedOn = map[string]int{"eth0": 2, "eth1": 2, "eth2": 2}
+	found := Explain(e)
 	require.Len(t, found, 2, "%+v", found)
 	for i, evidence := range []string{"host.eth0.groups 2, before 3", "host.eth1.groups 2, before 3"} {
 		require.Equal(t, Kernel, found[i].Place)
