@@ -10,25 +10,37 @@ import (
 	"github.com/socketxtreme/socketxtreme/stats"
 )
 
-// blameGap is for a finding of something that was full because nobody polled: it puts the longest gap between polls of that time in front, with
-// its cause, and places the finding where the cause is. Without a gap the finding stays as it is.
+// blameGap is for a finding of something that was full because nobody polled: it blames the longest gap between polls of that time. Without a
+// gap the finding stays as it is.
 func (e *Evidence) blameGap(f *Finding) {
-	x := e.gap(f.begin(), f.end())
-	if x == nil {
-		return
+	if x := e.gap(f.begin(), f.end()); x != nil {
+		f.blame([]*stats.Event{x}, time.Duration(x.Count))
 	}
+}
+
+// blame puts gaps between polls in front of a finding, with their length in all and the cause of the longest one, and places the finding where
+// that cause is.
+func (f *Finding) blame(gaps []*stats.Event, length time.Duration) {
+	x := slices.MaxFunc(gaps, func(a, b *stats.Event) int { return cmp.Compare(a.Count, b.Count) })
 	f.Place, f.gapEnd = blame[x.Code], x.End
 	cause := x.Text
 	if f.Place == Ring {
 		cause = "for a reason that is not known"
 	}
-	f.Cause = fmt.Sprintf("the loop did not poll for %v (%s), and %s", time.Duration(x.Count).Round(time.Microsecond), cause, f.Cause)
-	f.Evidence = append(f.Evidence, describeGap(x))
-	if !f.Time.IsZero() && x.Earliest.Before(f.Time) {
-		f.Time, f.Earliest, f.Latest = x.Earliest, time.Time{}, time.Time{}
+	number := ""
+	if len(gaps) > 1 {
+		number = fmt.Sprintf(" in %d gaps", len(gaps))
+		cause = fmt.Sprintf("the longest %v: %s", time.Duration(x.Count).Round(time.Microsecond), cause)
 	}
-	if !f.Time.IsZero() && x.End.After(f.Until) { // what came until the loop polled again found the ring full
-		f.Until = x.End
+	f.Cause = fmt.Sprintf("the loop did not poll for %v%s (%s), and %s", length.Round(time.Microsecond), number, cause, f.Cause)
+	f.Evidence = append(f.Evidence, describeGap(x))
+	for _, x := range gaps {
+		if !f.Time.IsZero() && x.Earliest.Before(f.Time) {
+			f.Time, f.Earliest, f.Latest = x.Earliest, time.Time{}, time.Time{}
+		}
+		if !f.Time.IsZero() && x.End.After(f.Until) { // what came until the loop polled again found the ring full
+			f.Until = x.End
+		}
 	}
 }
 
@@ -203,11 +215,8 @@ func kernelSockets(e *Evidence) (found []Finding) {
 			_, more := e.delta(stats.Host, c)
 			f.Evidence = append(f.Evidence, more...)
 		}
-		f.kind, f.Place, f.Cause, f.Unit = aboutKernel, Socket, "the kernel's receive buffer of the socket was full: it is read too slowly", "datagrams"
-		e.blameGap(&f)
-		if f.Place == Ring { // the gap has no cause outside the program: here the socket's buffer was full, not a ring
-			f.Place = Socket
-		}
+		f.kind, f.Unit = aboutKernel, "datagrams"
+		e.blameSocket(&f)
 		found = append(found, f)
 	}
 	return found
