@@ -8,9 +8,9 @@ import (
 	"github.com/socketxtreme/socketxtreme/stats"
 )
 
-// Lost is for each sample how much was lost since the one before it, in packets, frames and datagrams: what the rules count, each packet once,
-// and the counters of losses that no rule asks for, as those of sends. Packets that took the way through the kernel are late and not in it, nor
-// are messages of feeds, which are lost upstream or are in packets that are counted. The first sample counts from the begin of the process.
+// Lost is for each sample how much was lost since the one before it, in packets, frames and datagrams: what the rules count, each packet once.
+// Packets that took the way through the kernel are late and not in it, nor are messages of feeds, which are lost upstream or are in packets that
+// are counted, nor what the program's own receive callbacks drop, which may be filters. The first sample counts from the begin of the process.
 func Lost(samples []stats.Sample) []uint64 {
 	lost := make([]uint64, len(samples))
 	for i, x := range Losses(samples) {
@@ -103,7 +103,7 @@ func sumOfLosses(samples []stats.Sample) (sum Loss) {
 	}
 	for _, rule := range rules {
 		for _, f := range rule(e) {
-			if slices.Contains([]kind{aboutLoss, aboutRing, aboutKernel, aboutUnwanted}, f.kind) {
+			if slices.Contains([]kind{aboutLoss, aboutRing, aboutKernel, aboutUnwanted, aboutSends}, f.kind) {
 				sum.Count += f.Count
 				if f.counter != "" && f.Count > 0 {
 					if sum.Kernel == nil {
@@ -111,14 +111,6 @@ func sumOfLosses(samples []stats.Sample) (sum Loss) {
 					}
 					sum.Kernel[f.counter] += f.Count
 				}
-			}
-		}
-	}
-	for _, section := range stats.Sections() {
-		for i := range section.Counters {
-			row := &section.Counters[i]
-			if name := section.Name + "." + row.Name; row.Loss && !e.asked[name] {
-				sum.Count += e.Deltas[name]
 			}
 		}
 	}

@@ -12,29 +12,37 @@ import (
 type kind uint8
 
 const (
-	aboutLoss     kind = iota // other losses of this host
-	aboutLink                 // an interface was down
-	aboutProgram              // the steering program was displaced
-	aboutGroup                // a group was left, a membership lost
-	aboutQueue                // packets came by a queue that no ring serves
-	aboutRing                 // the loop did not poll, or no buffer lay ready
-	aboutKernel               // what the kernel's side of sockets lost
-	aboutUnwanted             // multicast that no socket wanted
-	aboutFeed                 // messages of a feed are missing
-	aboutOthers               // datagrams that nobody here wanted, or losses of the whole machine: they explain nothing of this process
+	aboutLoss        kind = iota // other losses of this host
+	aboutLink                    // an interface was down
+	aboutProgram                 // the steering program was displaced
+	aboutGroup                   // a group was left, a membership lost
+	aboutQueue                   // packets came by a queue that no ring serves
+	aboutRing                    // the loop did not poll, or no buffer lay ready
+	aboutKernel                  // what the kernel's side of sockets lost
+	aboutUnwanted                // multicast that no socket wanted
+	aboutFeed                    // messages of a feed are missing
+	aboutSends                   // what could not be sent: no feed misses it
+	aboutCallback                // what the program's own receive callbacks dropped
+	aboutConnections             // connections that were refused
+	aboutOthers                  // datagrams that nobody here wanted, or losses of the whole machine: they explain nothing of this process
 )
+
+// isOfReceived reports whether findings of the kind may be why messages of a feed are missing.
+func (k kind) isOfReceived() bool {
+	return !slices.Contains([]kind{aboutFeed, aboutSends, aboutConnections, aboutOthers}, k)
+}
 
 // consequences are, by the kind of a cause, the kinds of findings that follow from it when they are at the same time. What is missing in feeds
 // follows from each loss.
 var consequences = map[kind][]kind{
-	aboutLink:    {aboutProgram, aboutGroup, aboutQueue, aboutRing, aboutUnwanted, aboutKernel, aboutLoss},
+	aboutLink:    {aboutProgram, aboutGroup, aboutQueue, aboutRing, aboutUnwanted, aboutKernel, aboutLoss, aboutSends},
 	aboutProgram: {aboutQueue, aboutKernel, aboutRing, aboutUnwanted},
 	aboutGroup:   {aboutUnwanted},
 	aboutQueue:   {aboutKernel},
 }
 
 // relate puts findings in order: each cause, that of the largest loss first, and behind it what follows from it. What was lost because this
-// machine did other things stands last. It numbers the findings.
+// machine did other things stands last. What callbacks dropped weighs as much as follows from it: they may be filters. It numbers the findings.
 func relate(found []Finding) []Finding {
 	for i := range found {
 		found[i].cause = causeOf(found, i)
@@ -43,7 +51,7 @@ func relate(found []Finding) []Finding {
 	weight := func(i int) uint64 { // of a cause: what it has lost, in packets or in messages of feeds
 		most := uint64(0)
 		for j := range found {
-			if f := &found[j]; (j == i || f.cause == i) && f.kind != aboutOthers {
+			if f := &found[j]; (j == i || f.cause == i) && f.kind != aboutOthers && f.kind != aboutCallback {
 				most = max(most, f.Count)
 			}
 		}
@@ -217,7 +225,7 @@ func (f *Finding) precedes(x *Finding) bool {
 // explains reports whether another finding follows from this one.
 func (f *Finding) explains(x *Finding) bool {
 	if x.kind == aboutFeed {
-		return f.kind != aboutFeed && f.kind != aboutOthers && !slices.Contains(f.spared, x.of) && f.covers(x)
+		return f.kind.isOfReceived() && !slices.Contains(f.spared, x.of) && f.covers(x)
 	}
 	if slices.Contains(consequences[f.kind], x.kind) {
 		return f.touches(x, time.Second)

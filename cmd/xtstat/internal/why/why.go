@@ -84,7 +84,7 @@ type Evidence struct {
 	samples  []stats.Sample
 	first    map[string]uint64 // the columns that the first delta is from; nil: there is none
 	grew     map[string]span   // by column: in which samples
-	asked    map[string]bool   // if not nil: the columns that losses was asked for
+	asked    map[string]bool   // the columns that losses was asked for
 	complete bool              // no event of the window was written over
 	all      []stats.Sample    // and journal: those of the whole file
 	journal  []stats.Event
@@ -176,13 +176,15 @@ func (e *Evidence) distance(x *stats.Event) time.Duration {
 	return max(e.From.Sub(x.Time), x.Time.Sub(e.To))
 }
 
-// rules are asked in this order: what is nearer to the application first, because a full ring also shows further up.
+// rules are asked in this order: what is nearer to the application first, because a full ring also shows further up. The last one is about what
+// none of the others has asked for.
 var rules = []func(*Evidence) []Finding{wholeRing, noBuffers, stackDrops, otherRings, kernelSockets, unservedQueues, memberships, programs, links,
-	notDelivered, kernelDrops, cards}
+	notDelivered, kernelDrops, cards, otherLosses}
 
 // Explain finds out what was lost in the window. The cause of the largest loss comes first, and behind each cause what follows from it.
 func Explain(e *Evidence) []Finding {
 	var found []Finding
+	e.asked = map[string]bool{}
 	for _, rule := range rules {
 		found = append(found, rule(e)...)
 	}
@@ -343,9 +345,7 @@ func (e *Evidence) losses(counters ...counter) (list []Finding) {
 		n, more := e.delta(c.section, c.name)
 		sampled += n
 		evidence = append(evidence, more...)
-		if e.asked != nil {
-			e.asked[c.section+"."+c.name], e.asked[stats.Drivers+"."+c.name] = true, true
-		}
+		e.asked[c.section+"."+c.name], e.asked[stats.Drivers+"."+c.name] = true, true
 		for _, section := range []string{c.section, stats.Drivers} { // of counters of links the journal has what drivers have stored
 			row := stats.SectionOf(section).Find(c.name)
 			journaled = journaled || row != nil && row.Loss
