@@ -179,7 +179,7 @@ func (e *Evidence) distance(x *stats.Event) time.Duration {
 // rules are asked in this order: what is nearer to the application first, because a full ring also shows further up. The last one is about what
 // none of the others has asked for.
 var rules = []func(*Evidence) []Finding{wholeRing, noBuffers, stackDrops, otherRings, kernelSockets, unservedQueues, memberships, programs, links,
-	notDelivered, kernelDrops, cards, otherLosses}
+	notDelivered, kernelDrops, cards, callbacks, listeners, otherLosses}
 
 // Explain finds out what was lost in the window. The cause of the largest loss comes first, and behind each cause what follows from it.
 func Explain(e *Evidence) []Finding {
