@@ -81,25 +81,6 @@ func findings(r *stats.Reader, samples []stats.Sample, from, to time.Time) (list
 	return list, e.Elsewhere()
 }
 
-// joinedOn is how many IPv4 groups sockets have joined on each interface; a group of two sockets is one.
-func joinedOn(sockets []stats.View) map[string]int {
-	count, seen := map[string]int{}, map[[2]string]bool{}
-	for i := range sockets {
-		interfaces := strings.Split(sockets[i].Info["group_interfaces"], ",")
-		for n, g := range strings.Split(sockets[i].Info["groups"], ",") {
-			of := [2]string{}
-			if of[1], _, _ = strings.Cut(g, "<"); n < len(interfaces) {
-				of[0] = interfaces[n]
-			}
-			if strings.Contains(of[1], ".") && !seen[of] {
-				seen[of] = true
-				count[of[0]]++
-			}
-		}
-	}
-	return count
-}
-
 // writeFindings writes what why has found between two times: in front what was lost elsewhere, then for each finding its number, from which
 // one it follows, place, time, count and cause, and below them the evidence.
 func writeFindings(out io.Writer, list []why.Finding, elsewhere []string, from, to time.Time) {
