@@ -18,32 +18,6 @@ func (e *Evidence) blameGap(f *Finding) {
 	}
 }
 
-// blame puts gaps between polls in front of a finding, with their length in all and the cause of the longest one, and places the finding where
-// that cause is.
-func (f *Finding) blame(gaps []*stats.Event, length time.Duration) {
-	x := slices.MaxFunc(gaps, func(a, b *stats.Event) int { return cmp.Compare(a.Count, b.Count) })
-	f.Place, f.gapEnd = blame[x.Code], x.End
-	cause := x.Text
-	if f.Place == Ring {
-		cause = "for a reason that is not known"
-	}
-	number := ""
-	if len(gaps) > 1 {
-		number = fmt.Sprintf(" in %d gaps", len(gaps))
-		cause = fmt.Sprintf("the longest %v: %s", time.Duration(x.Count).Round(time.Microsecond), cause)
-	}
-	f.Cause = fmt.Sprintf("the loop did not poll for %v%s (%s), and %s", length.Round(time.Microsecond), number, cause, f.Cause)
-	f.Evidence = append(f.Evidence, describeGap(x))
-	for _, x := range gaps {
-		if !f.Time.IsZero() && x.Earliest.Before(f.Time) {
-			f.Time, f.Earliest, f.Latest = x.Earliest, time.Time{}, time.Time{}
-		}
-		if !f.Time.IsZero() && x.End.After(f.Until) { // what came until the loop polled again found the ring full
-			f.Until = x.End
-		}
-	}
-}
-
 // wholeRing: the receive ring of an AF_XDP socket was full.
 func wholeRing(e *Evidence) []Finding {
 	list := e.losses(counter{stats.Host, "xdp.rx_ring_full"}, counter{stats.Host, "memory.rx_ring_full"})
