@@ -78,6 +78,15 @@ func TestAShortGapAndALongLoss(t *testing.T) {
 	require.EqualValues(t, 900, f.Count)
 }
 
+// Of gaps with several causes the cause that took most of the time is named, not that of the longest gap.
+func TestTheCauseOfMostGaps(t *testing.T) {
+	ms := uint64(time.Millisecond)
+	f := oneCause(t, nil, nil, append(socketDrops(2100, 2400, 900), pollGap(2180, 70*ms, stats.CodeStopped, ": no thread of the process ran"),
+		pollGap(2250, 60*ms, stats.CodePreempted, ": another thread had the processor"), pollGap(2400, 65*ms, stats.CodePreempted, ": another thread had the processor"))...)
+	require.Equal(t, Kernel, f.Place, "%+v", f)
+	require.Contains(t, f.Cause, "did not poll for 195ms in 3 gaps (2 of them took 125ms, the longest 65ms: preempted: another thread had the processor), and")
+}
+
 // Where the program holds packets, reading stops, and the kernel's buffer becomes full: that is the program's. Packets that wait in the ring's
 // queue are not held.
 func TestHeldPacketsOfAKernelRing(t *testing.T) {
