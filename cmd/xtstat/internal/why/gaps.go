@@ -58,10 +58,21 @@ func (e *Evidence) gapsOf(f *Finding) map[string][]*stats.Event {
 	return of
 }
 
-// blame puts gaps between polls in front of a finding, with their length in all and the cause of the longest one, and places the finding where
+// mostlyOf are those of some gaps whose cause took most of their time, the longest one of these, and how long they took.
+func mostlyOf(gaps []*stats.Event) (longest *stats.Event, n int, took time.Duration) {
+	of, sum := map[string][]*stats.Event{}, map[string]uint64{}
+	for _, x := range gaps {
+		of[x.Code], sum[x.Code] = append(of[x.Code], x), sum[x.Code]+x.Count
+	}
+	code := slices.MaxFunc(slices.Sorted(maps.Keys(of)), func(a, b string) int { return cmp.Compare(sum[a], sum[b]) })
+	longest = slices.MaxFunc(of[code], func(a, b *stats.Event) int { return cmp.Compare(a.Count, b.Count) })
+	return longest, len(of[code]), time.Duration(sum[code])
+}
+
+// blame puts gaps between polls in front of a finding, with their length in all and the cause that took most of it, and places the finding where
 // that cause is.
 func (f *Finding) blame(gaps []*stats.Event, length time.Duration) {
-	x := slices.MaxFunc(gaps, func(a, b *stats.Event) int { return cmp.Compare(a.Count, b.Count) })
+	x, n, took := mostlyOf(gaps)
 	f.Place, f.gapEnd = blame[x.Code], x.End
 	cause := x.Text
 	if f.Place == Ring {
@@ -71,6 +82,9 @@ func (f *Finding) blame(gaps []*stats.Event, length time.Duration) {
 	if len(gaps) > 1 {
 		number = fmt.Sprintf(" in %d gaps", len(gaps))
 		cause = fmt.Sprintf("the longest %v: %s", time.Duration(x.Count).Round(time.Microsecond), cause)
+		if n < len(gaps) {
+			cause = fmt.Sprintf("%d of them took %v, %s", n, took.Round(time.Microsecond), cause)
+		}
 	}
 	f.Cause = fmt.Sprintf("the loop did not poll for %v%s (%s), and %s", length.Round(time.Microsecond), number, cause, f.Cause)
 	f.Evidence = append(f.Evidence, describeGap(x))
