@@ -62,12 +62,12 @@ func (e *Evidence) after() *Evidence {
 // other is the same process's evidence of another window.
 func (e *Evidence) other(samples []stats.Sample, from, to time.Time) *Evidence {
 	x := Gather(samples, e.journal, from, to)
-	x.Joined, x.Lines, x.Homeless = e.Joined, e.Lines, e.Homeless
+	x.Joined, x.JoinedOn, x.Listens, x.Lines, x.Homeless = e.Joined, e.JoinedOn, e.Listens, e.Lines, e.Homeless
 	return x
 }
 
 // largest says which cause has lost most, and how many more there are; empty for none. What took the way through the kernel is told of where
-// nothing was lost.
+// nothing was lost; what a receive callback drops, which may be its filter, is not.
 func (e *Evidence) largest(word string) string {
 	var first *Finding
 	more := 0
@@ -75,7 +75,7 @@ func (e *Evidence) largest(word string) string {
 	for i := range list {
 		f := &list[i]
 		switch {
-		case f.BecauseOf != 0 || f.begin().IsZero() || f.kind == aboutOthers || f.Count == 0 && f.kind != aboutLink && f.kind != aboutGroup:
+		case f.BecauseOf != 0 || f.begin().IsZero() || f.kind == aboutOthers || f.kind == aboutCallback || f.Count == 0 && f.kind != aboutLink && f.kind != aboutGroup:
 		case first == nil:
 			first = f
 		case first.diverts() && !f.diverts():

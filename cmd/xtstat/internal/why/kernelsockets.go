@@ -30,8 +30,8 @@ func (e *Evidence) blameSocket(f *Finding) {
 // heldPackets says how many buffers the program held at the time of a finding, if that is why sockets were not read: reading has stopped, and
 // more is held than waits to be delivered; or a quarter of all buffers is held. Empty: it is not.
 func (e *Evidence) heldPackets(f *Finding) (text string, evidence []string) {
-	all := e.levelAt(f, "poller.buffers")
-	held, waiting := e.levelAt(f, "poller.buffers_held")+e.levelAt(f, "poller.buffers_lent"), e.levelAt(f, "poller.buffers_received")
+	all := e.mostThen(f, "poller.buffers")
+	held, waiting := e.mostThen(f, "poller.buffers_held")+e.mostThen(f, "poller.buffers_lent"), e.mostThen(f, "poller.buffers_received")
 	stopped := uint64(0)
 	for _, c := range []string{"ring.budget_stops", "ring.starved"} {
 		if n := e.grewBefore(f, c); n > 0 {
@@ -42,20 +42,10 @@ func (e *Evidence) heldPackets(f *Finding) (text string, evidence []string) {
 	if held == 0 || held < waiting || stopped == 0 && 4*held < all {
 		return "", nil
 	}
-	if bytes := e.levelAt(f, "socket.held_bytes"); bytes > 0 {
+	if bytes := e.mostThen(f, "socket.held_bytes"); bytes > 0 {
 		evidence = append(evidence, fmt.Sprintf("sockets held at most %d bytes", bytes))
 	}
 	return fmt.Sprintf("the program holds %d of %d buffers, packets are not released", held, all), evidence
-}
-
-// levelAt is the largest value of a gauge in the samples that touch the time of a finding.
-func (e *Evidence) levelAt(f *Finding, column string) (v uint64) {
-	for i := range e.samples {
-		if s := &e.samples[i]; !s.Time.Before(f.begin()) && !s.Time.Add(-s.Interval).After(f.end()) {
-			v = max(v, s.Values[column])
-		}
-	}
-	return v
 }
 
 // grewBefore is how much a total grew in the samples that touch the time of a finding, and the second before it: a buffer becomes full some time
