@@ -39,3 +39,34 @@ func TestCausesOfAGap(t *testing.T) {
 		require.Equal(t, c.want, p.cause(&gapRecord{Gap: c.gap, end: begin.Add(c.gap.Length), thread: c.thread}, c.steal).String(), c.name)
 	}
 }
+
+// collecting is what ticks each 10 ms have seen of a process that collects garbage from one time to another, a collection in each tick.
+func collecting(from, to time.Time) *processTime {
+	p := &processTime{fault: time.Microsecond}
+	var pauses, cycles uint64
+	for at := from.Add(-time.Second); at.Before(to.Add(time.Second)); at = at.Add(10 * time.Millisecond) {
+		if at.After(from) && !at.After(to) {
+			pauses, cycles = pauses+2, cycles+1
+		}
+		p.ticks[p.n%len(p.ticks)] = processTick{at: at, pauses: pauses, cycles: cycles}
+		p.n++
+	}
+	return p
+}
+
+// Garbage is collected beside a handler that allocates: that is the handler's time.
+func TestHandlerThatAllocatesIsNamed(t *testing.T) {
+	begin := time.Date(2026, 3, 2, 9, 30, 0, 0, time.UTC)
+	end := begin.Add(400 * time.Millisecond)
+	g := gapRecord{Gap: ring.Gap{Length: 400 * time.Millisecond, Work: ring.WorkHandler, Spent: 399 * time.Millisecond, Delivered: 3, Socket: 7}, end: end}
+	require.Contains(t, collecting(begin, end).cause(&g, 0).String(), "handler: 3 completions of fd=7")
+}
+
+// A collection within a long gap for which nothing is known is not its cause, as long as it was not under way for half of it.
+func TestShortCollectionExplainsNoLongGap(t *testing.T) {
+	begin := time.Date(2026, 3, 2, 9, 30, 0, 0, time.UTC)
+	end := begin.Add(400 * time.Millisecond)
+	g := gapRecord{Gap: ring.Gap{Length: 400 * time.Millisecond}, end: end}
+	require.Equal(t, "unknown", collecting(begin.Add(100*time.Millisecond), begin.Add(140*time.Millisecond)).cause(&g, 0).code)
+	require.Equal(t, "garbage collection", collecting(begin, end).cause(&g, 0).code)
+}

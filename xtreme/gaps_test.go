@@ -28,6 +28,9 @@ func compute(d time.Duration) {
 	}
 }
 
+// garbage is what a handler that allocates leaves behind.
+var garbage []*[8]*int
+
 // gapCase causes a gap.
 type gapCase struct {
 	name string
@@ -46,6 +49,23 @@ var gapCases = []gapCase{
 		w.write(w.peer, "work")
 		w.NoError(w.event(w.s, xtreme.EventPacket).Packet.Release())
 		time.Sleep(2 * time.Millisecond)
+		w.poll()
+	}},
+	{"handler that allocates", "handler: 1 completions of fd=", func(w *gapWorld) {
+		w.write(w.peer, "work")
+		w.NoError(w.event(w.s, xtreme.EventPacket).Packet.Release())
+		for end := time.Now().Add(100 * time.Millisecond); time.Now().Before(end); {
+			garbage = make([]*[8]*int, 64)
+			for i := range garbage {
+				garbage[i] = new([8]*int)
+			}
+		}
+		w.poll()
+	}},
+	{"collection in a handler", "garbage collection: ", func(w *gapWorld) {
+		w.write(w.peer, "work")
+		w.NoError(w.event(w.s, xtreme.EventPacket).Packet.Release())
+		runtime.GC()
 		w.poll()
 	}},
 	{"timers", "timers: they took ", func(w *gapWorld) {
