@@ -59,7 +59,12 @@ func TestHandlerThatAllocatesIsNamed(t *testing.T) {
 	begin := time.Date(2026, 3, 2, 9, 30, 0, 0, time.UTC)
 	end := begin.Add(400 * time.Millisecond)
 	g := gapRecord{Gap: ring.Gap{Length: 400 * time.Millisecond, Work: ring.WorkHandler, Spent: 399 * time.Millisecond, Delivered: 3, Socket: 7}, end: end}
-	require.Contains(t, collecting(begin, end).cause(&g, 0).String(), "handler: 3 completions of fd=7")
+	p := collecting(begin, end)
+	require.Equal(t, "handler: 3 completions of fd=7; garbage was collected meanwhile", p.cause(&g, 0).String())
+	for i := range p.ticks { // the handler calls runtime.GC, and waits for it
+		p.ticks[i].forced = p.ticks[i].cycles
+	}
+	require.Equal(t, "garbage collection: one that the program asked for was under way", p.cause(&g, 0).String())
 }
 
 // A collection within a long gap for which nothing is known is not its cause, as long as it was not under way for half of it.
@@ -69,4 +74,24 @@ func TestShortCollectionExplainsNoLongGap(t *testing.T) {
 	g := gapRecord{Gap: ring.Gap{Length: 400 * time.Millisecond}, end: end}
 	require.Equal(t, "unknown", collecting(begin.Add(100*time.Millisecond), begin.Add(140*time.Millisecond)).cause(&g, 0).code)
 	require.Equal(t, "garbage collection", collecting(begin, end).cause(&g, 0).code)
+}
+
+// A collection is under way from the tick in which it began to the one in which it ended, also where ticks between have seen nothing of it.
+func TestCollectionOverManyTicks(t *testing.T) {
+	begin := time.Date(2026, 3, 2, 9, 30, 0, 0, time.UTC)
+	at := func(ms int) time.Time { return begin.Add(time.Duration(ms) * time.Millisecond) }
+	p := &processTime{}
+	for i, x := range []processTick{{}, {}, {pauses: 1}, {pauses: 1}, {pauses: 1}, {pauses: 2, cycles: 1, forced: 1}, {pauses: 2, cycles: 1, forced: 1}} {
+		x.at = at(10 * i)
+		p.ticks[i], p.n = x, i+1
+	}
+	for _, c := range []struct {
+		from, to int
+		underWay int
+		forced   bool
+	}{{0, 10, 0, false}, {12, 18, 6, false}, {22, 38, 16, false}, {0, 60, 40, true}, {45, 47, 2, true}, {51, 60, 0, false}} {
+		underWay, forced := p.collections(at(c.from), at(c.to))
+		require.Equal(t, time.Duration(c.underWay)*time.Millisecond, underWay, "%+v", c)
+		require.Equal(t, c.forced, forced, "%+v", c)
+	}
 }

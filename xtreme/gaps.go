@@ -155,26 +155,45 @@ type processTick struct {
 	at     time.Time
 	pauses uint64 // of collections, so far: two for each
 	cycles uint64 // collections that have ended
+	forced uint64 // of those, asked for by the program
 }
 
 // noteTick stores the time of a tick and the counts of collections. It is called in each tick, before nameGaps writes gaps.
 func (p *processTime) noteTick(now time.Time) {
 	x := &p.ticks[p.n%len(p.ticks)]
-	x.at = now
-	x.pauses, x.cycles = p.meter.Read()
+	n := p.meter.Read()
+	*x = processTick{at: now, pauses: n.Pauses, cycles: n.Cycles, forced: n.Forced}
 	p.n++
 }
 
-// collected reports whether a collection began, ended, or was under way between from and the last tick, which is the first one after the gap.
-func (p *processTime) collected(from time.Time) bool {
-	last := p.ticks[(p.n-1)%len(p.ticks)]
-	before := last
-	for i := p.n - 1; i >= 0 && i > p.n-len(p.ticks); i-- {
-		if before = p.ticks[i%len(p.ticks)]; !before.at.After(from) {
-			break
+// collections returns for how much of the time between two times a collection was under way, at the most: a tick says that one began or
+// ended since the tick before, not when. forced: the program had asked for one that ended in these ticks (runtime.GC).
+//
+//	ticks              │     │     │     │     │     │
+//	pauses, cycles     0     1     1     2,1   2,1   2,1
+//	under way             ████████████████
+func (p *processTime) collections(from, to time.Time) (underWay time.Duration, forced bool) {
+	began := false // and has not ended
+	for i := max(p.n-len(p.ticks), 0) + 1; i < p.n; i++ {
+		a, b := &p.ticks[(i-1)%len(p.ticks)], &p.ticks[i%len(p.ticks)]
+		changed := a.pauses != b.pauses || a.cycles != b.cycles
+		if changed {
+			began = a.cycles == b.cycles
 		}
+		if !changed && !began || !b.at.After(from) || a.at.After(to) {
+			continue
+		}
+		begin, end := a.at, b.at
+		if begin.Before(from) {
+			begin = from
+		}
+		if end.After(to) {
+			end = to
+		}
+		underWay += end.Sub(begin)
+		forced = forced || a.forced != b.forced
 	}
-	return last.pauses != before.pauses || last.cycles != before.cycles
+	return underWay, forced
 }
 
 // absent is the longest part of the time between two times in which the statistics' goroutine did not tick: the process as a whole did not
@@ -212,11 +231,18 @@ func (c gapCause) String() string {
 	return c.code + ": " + c.more
 }
 
-// cause returns what caused a gap. The causes that lie outside of the program come first, because work is under way in those gaps too.
+// cause returns what caused a gap. The causes that lie outside of the program come first, because work is under way in those gaps too. A
+// collection runs beside the program: it is the cause of a gap that work explains only if it kept the loop from that work, by pauses or
+// because the loop waited for it.
 func (p *processTime) cause(g *gapRecord, steal time.Duration) gapCause {
 	begin := g.end.Add(-g.Length)
 	half := g.Length / 2
 	because := func(code, format string, args ...any) gapCause { return gapCause{code, fmt.Sprintf(format, args...)} }
+	collecting, forced := p.collections(begin, g.end)
+	besides := ""
+	if collecting > 0 {
+		besides = "; garbage was collected meanwhile"
+	}
 	switch {
 	case steal >= half && steal > 0:
 		return because(stats.CodeSteal, "the host took the processors for %v", steal)
@@ -228,17 +254,20 @@ func (p *processTime) cause(g *gapRecord, steal time.Duration) gapCause {
 		return because(stats.CodePageFault, "%d waited for a disk", g.thread.major)
 	case g.thread.known && g.thread.minor > 0 && time.Duration(g.thread.minor)*p.faultTime() >= half:
 		return because(stats.CodePageFault, "%d new pages of memory", g.thread.minor)
-	case p.collected(begin):
+	case forced && collecting >= half:
+		return because(stats.CodeCollection, "one that the program asked for was under way")
+	case p.meter.Stopped(begin, g.end) >= half:
+		return because(stats.CodeCollection, "all goroutines were stopped")
+	case g.Spent >= half && g.Work == ring.WorkHandler && g.Several:
+		return because(stats.CodeHandler, "%d completions of several sockets, the last of fd=%d%s", g.Delivered, g.Socket, besides)
+	case g.Spent >= half && g.Work == ring.WorkHandler:
+		return because(stats.CodeHandler, "%d completions of fd=%d%s", g.Delivered, g.Socket, besides)
+	case g.Spent >= half && g.Work == ring.WorkTimers:
+		return because(stats.CodeTimers, "they took %v%s", g.Spent.Round(time.Microsecond), besides)
+	case g.Spent >= half && g.Work == ring.WorkPosted:
+		return because(stats.CodePostedWork, "it took %v%s", g.Spent.Round(time.Microsecond), besides)
+	case collecting >= half && collecting > 0:
 		return because(stats.CodeCollection, "one was under way")
-	case g.Spent < half:
-	case g.Work == ring.WorkHandler && g.Several:
-		return because(stats.CodeHandler, "%d completions of several sockets, the last of fd=%d", g.Delivered, g.Socket)
-	case g.Work == ring.WorkHandler:
-		return because(stats.CodeHandler, "%d completions of fd=%d", g.Delivered, g.Socket)
-	case g.Work == ring.WorkTimers:
-		return because(stats.CodeTimers, "they took %v", g.Spent.Round(time.Microsecond))
-	case g.Work == ring.WorkPosted:
-		return because(stats.CodePostedWork, "it took %v", g.Spent.Round(time.Microsecond))
 	}
 	return unknownCause
 }

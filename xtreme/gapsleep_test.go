@@ -9,7 +9,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
-// A gap behind the Poll that follows a sleep is counted as any other: the time is taken from that Poll on, whether it returns completions or not.
+// A gap behind the Poll that follows a sleep is counted as any other: the time runs from that Poll on, also if it returns completions.
 func TestGapAfterASleepIsCounted(t *testing.T) {
 	w, r := published(t, conf.RingEpoll)
 	s := w.udp(w.at(0))

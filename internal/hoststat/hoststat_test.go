@@ -227,6 +227,23 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
+// A collection that the program asks for is counted as such, and its pauses belong to the time in which it ended.
+func TestCollections(t *testing.T) {
+	var c Collections
+	before, begin := c.Read(), time.Now()
+	runtime.GC()
+	end, after := time.Now(), c.Read()
+	require.Greater(t, after.Pauses, before.Pauses)
+	require.Greater(t, after.Cycles, before.Cycles)
+	require.Greater(t, after.Forced, before.Forced)
+	require.LessOrEqual(t, after.Forced-before.Forced, after.Cycles-before.Cycles)
+	stopped := c.Stopped(begin, end)
+	require.Positive(t, stopped)
+	require.Less(t, stopped, end.Sub(begin))
+	require.Zero(t, c.Stopped(begin.Add(-time.Hour), begin.Add(-59*time.Minute)), "before the process began")
+	require.Zero(t, c.Stopped(end.Add(time.Hour), end.Add(2*time.Hour)))
+}
+
 func BenchmarkCollections(b *testing.B) {
 	var c Collections
 	b.ReportAllocs()

@@ -103,23 +103,3 @@ func ReadSchedule(f *os.File) (Schedule, error) {
 
 // Thread is the calling thread's number, in decimal.
 func Thread() string { return strconv.Itoa(unix.Gettid()) }
-
-// Collections counts garbage collections of this process. One goroutine at a time; the zero value is ready.
-type Collections struct{ samples []metrics.Sample }
-
-// Read returns how often collections have stopped all goroutines so far, which is twice for each, and how many have ended.
-func (c *Collections) Read() (pauses, cycles uint64) {
-	if c.samples == nil {
-		c.samples = []metrics.Sample{{Name: "/sched/pauses/total/gc:seconds"}, {Name: "/gc/cycles/total:gc-cycles"}}
-	}
-	metrics.Read(c.samples)
-	if c.samples[0].Value.Kind() == metrics.KindFloat64Histogram {
-		for _, n := range c.samples[0].Value.Float64Histogram().Counts {
-			pauses += n
-		}
-	}
-	if c.samples[1].Value.Kind() == metrics.KindUint64 {
-		cycles = c.samples[1].Value.Uint64()
-	}
-	return pauses, cycles
-}
