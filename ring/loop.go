@@ -10,15 +10,13 @@ import (
 
 // Loop is what the rings that one goroutine polls have together: when it polled last, and what is counted of that. Owner only.
 //
-// A gap is a long time between two polls without a sleep. The processor's counter is read by each Poll that finds nothing, by each one that
-// returns eight completions or more, and else by every eighth: what a gap costs a busy loop shows in the burst that follows it.
+// A gap is a long time between two polls without a sleep. The processor's counter tells it. The counter is read at the end of each Poll, but for
+// polls that return some completions and follow each other quickly: of those every eighth reads it (readings.go).
 type Loop struct {
-	page      *LoopPage
-	pool      *buffers.Pool
-	total     uint64      // buffers
-	last      uint64      // ticks; 0: the loop begins, or has slept
-	threshold uint64      // ticks of gapLeast; 0: the processor has no counter
-	gap       func(g Gap) // is called for each gap
+	page *LoopPage
+	pool *buffers.Pool
+	gap  func(g Gap) // is called for each gap
+	readings
 
 	// Since the counter was read last: what was delivered, and marks where other work began and ended.
 	delivered uint64
@@ -30,6 +28,7 @@ type Loop struct {
 		at   uint64 // ticks
 	}
 
+	total         uint64 // buffers
 	measuresSleep bool
 	armed         clock.Time // when the first ring was armed that has not been polled since; 0: none, or nothing is measured
 }
@@ -51,6 +50,7 @@ const marksMax = 8
 // Gap is a long time between two polls without a sleep.
 type Gap struct {
 	Length    time.Duration
+	Ago       time.Duration // since its end: some polls may follow before it is sure
 	Work      Work          // on which most of it was spent
 	Spent     time.Duration // on that
 	Delivered uint64        // completions before it
@@ -88,15 +88,12 @@ const gapLeast = 100 * time.Microsecond
 var gapLimits = [...]time.Duration{200 * time.Microsecond, 500 * time.Microsecond, time.Millisecond, 2 * time.Millisecond,
 	5 * time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond}
 
-// busyPolls: of polls that return few completions every eighth reads the counter.
-const busyPolls, fullPoll = 8, 8
-
 // NewLoop makes a loop that counts in page, and calls gap for each gap. With measuresSleep it counts how long Wait sleeps, and the time from Arm
 // to the next Poll (VMA_CPU_USAGE_STATS).
 func NewLoop(page *LoopPage, pool *buffers.Pool, measuresSleep bool, gap func(g Gap)) *Loop {
 	layout := pool.Layout()
-	l := &Loop{page: page, pool: pool, total: uint64(layout.SmallCount + layout.LargeCount), gap: gap, threshold: clock.TicksIn(gapLeast),
-		measuresSleep: measuresSleep}
+	l := &Loop{page: page, pool: pool, total: uint64(layout.SmallCount + layout.LargeCount), gap: gap, measuresSleep: measuresSleep}
+	l.calibrate(clock.TicksIn(gapLeast))
 	page.Buffers = l.total
 	if measuresSleep {
 		page.MeasuresSleep = 1
@@ -109,7 +106,7 @@ func NewLoop(page *LoopPage, pool *buffers.Pool, measuresSleep bool, gap func(g 
 func (l *Loop) Refresh(epoch uint64) {
 	l.page.BuffersUsed, l.page.NoBuffer = l.usedBuffers(), l.pool.Stats().Exhausted
 	l.page.BuffersUsedPeak.note(epoch, l.page.BuffersUsed)
-	l.threshold = clock.TicksIn(gapLeast)
+	l.calibrate(clock.TicksIn(gapLeast))
 }
 
 // SampleBuffers stores how many buffers are in each state. It is called by one goroutine of the statistics, once a second, also while the owner
@@ -135,22 +132,70 @@ func (l *Loop) Mark(w Work) {
 	if l != nil && l.marks < marksMax && (l.marks == 0 || l.mark[l.marks-1].work != w) {
 		l.mark[l.marks].work, l.mark[l.marks].at = w, clock.Ticks()
 		l.marks++
+		l.readNext() // then the marks are those of the last time between two polls
 	}
 }
 
-// polled is the end of a Poll, before its completions are counted.
-//
-//	last == 0         the loop begins, or has slept
-//	threshold == 0    the processor has no counter
-//	past < 0          the goroutine is on another processor, whose counter is behind
-func (l *Loop) polled(epoch *uint64) {
+// polled reads the counter at the end of a Poll, before its completions, n, are counted.
+func (l *Loop) polled(epoch *uint64, n int) {
 	now := clock.Ticks()
 	past := now - l.last
-	if past >= l.threshold && l.last != 0 && l.threshold != 0 && int64(past) > 0 {
-		l.noteGap(now, *epoch)
-		now = clock.Ticks() // the time that noteGap takes is no part of the next gap
+	if past >= l.rare {
+		l.longPast(now, *epoch, n)
+		now = clock.Ticks() // the time that this takes is no part of the next gap
+	} else if l.delivered > 0 {
+		l.adapt(past)
 	}
-	l.last, l.delivered, l.marks = now, 0, 0
+	l.last, l.delivered, l.marks, l.unread = now, 0, 0, 0
+}
+
+// longPast is polled where much time has passed, or a gap is suspected.
+//
+//	last == 0    the loop begins, or has slept
+//	past < 0     the goroutine is on another processor, whose counter is behind
+func (l *Loop) longPast(now, epoch uint64, n int) {
+	past := now - l.last
+	if l.last == 0 || int64(past) < 0 {
+		l.settle(now, epoch)
+		return
+	}
+	if l.isSuspecting() && (l.suspected.add(past, l.delivered) || past >= l.threshold) {
+		l.settle(now, epoch)
+	}
+	switch {
+	case past < l.threshold || l.unread == 0:
+		l.adapt(past)
+		if past >= l.threshold {
+			l.countGap(l.foundGap(now), epoch)
+		}
+	default:
+		l.suspect(l.foundGap(now), now)
+		if n == 0 { // no handler is next
+			l.settle(now, epoch)
+		}
+	}
+}
+
+// settle ends a suspicion, if there is one, with what is known now.
+func (l *Loop) settle(now, epoch uint64) {
+	if !l.isSuspecting() {
+		return
+	}
+	g := l.suspected.judge(l.duration(l.suspected.ticks))
+	g.Ago = l.duration(now - l.suspected.end)
+	l.endSuspicion()
+	if g.Length >= gapLeast {
+		l.countGap(g, epoch)
+	}
+}
+
+// begin begins anew: the time until the next Poll is no gap, and that Poll reads the counter.
+func (l *Loop) begin(epoch uint64) {
+	if l.isSuspecting() {
+		l.settle(clock.Ticks(), epoch)
+	}
+	l.last, l.delivered, l.marks, l.unread = 0, 0, 0, 0
+	l.readNext()
 }
 
 // noteDelivered is the end of a Poll that has returned completions, after polled.
@@ -170,13 +215,12 @@ func (l *Loop) duration(ticks uint64) time.Duration {
 	return time.Duration(float64(ticks) / float64(l.threshold) * float64(gapLeast))
 }
 
-// noteGap counts the gap that ends now, and finds the work on which most of it was spent.
+// foundGap is the time since the counter was read last as a gap that ends now, with the work on which most of it was spent.
 //
 //	last                 mark: timers      mark: unknown     now
 //	├────── handler ─────┼───── timers ────┼──── unknown ────┤
-func (l *Loop) noteGap(now, epoch uint64) {
-	d := l.duration(now - l.last)
-	g := Gap{Length: d, Delivered: l.delivered}
+func (l *Loop) foundGap(now uint64) Gap {
+	g := Gap{Length: l.duration(now - l.last), Delivered: l.delivered}
 	if l.delivered > 0 {
 		g.Work, g.Socket, g.Several = WorkHandler, int(l.socket), l.several
 	}
@@ -193,14 +237,19 @@ func (l *Loop) noteGap(now, epoch uint64) {
 		at, work = until, next
 	}
 	g.Spent = l.duration(most)
+	return g
+}
+
+// countGap counts a gap, and reports it.
+func (l *Loop) countGap(g Gap, epoch uint64) {
 	l.page.Gaps++
-	l.page.GapTime += uint64(d)
+	l.page.GapTime += uint64(g.Length)
 	i := 0
-	for i < len(gapLimits) && d >= gapLimits[i] {
+	for i < len(gapLimits) && g.Length >= gapLimits[i] {
 		i++
 	}
 	l.page.GapsBelow[i]++
-	l.page.Gap.note(epoch, uint64(d))
+	l.page.Gap.note(epoch, uint64(g.Length))
 	if l.gap != nil {
 		l.gap(g)
 	}

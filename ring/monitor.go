@@ -439,7 +439,7 @@ func (r *Ring) endSleep(begin clock.Time) {
 	if l == nil {
 		return
 	}
-	l.last, l.delivered, l.marks = 0, 0, 0
+	l.begin(*r.epoch)
 	if begin != 0 {
 		l.page.AsleepSince = 0
 		l.page.SleepTime += uint64(r.clock().Sub(begin))

@@ -97,11 +97,13 @@ func PollBehind(r *Ring, dst []Completion, before int) (int, error) {
 		}
 	}
 	if l := r.loop; l != nil {
-		if n == 0 || n >= fullPoll || r.turn%busyPolls == 0 {
-			l.polled(r.epoch)
+		if n == 0 || n >= fullPoll || l.unread >= l.leave {
+			l.polled(r.epoch, n)
 			if n > 0 {
 				l.page.BuffersUsedPeak.note(*r.epoch, l.usedBuffers())
 			}
+		} else {
+			l.unread++
 		}
 		if n > 0 {
 			l.noteDelivered(dst[:n])

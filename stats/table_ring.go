@@ -2,7 +2,7 @@ package stats
 
 // pollerCounters are the words of ring.LoopPage.
 var pollerCounters = []Counter{
-	{Name: "poll_gaps", Unit: "gaps", Type: Total, Help: "times that more than 100 µs passed between two polls without a sleep"},
+	{Name: "poll_gaps", Unit: "gaps", Type: Total, Help: "times that more than 100 µs passed between two polls without a sleep; exact but for rows of polls of less than 3 µs (docs/monitoring.md)"},
 	{Name: "poll_gap_time", Unit: "ns", Type: Total, Help: "time in those gaps"},
 	{Name: "gaps_below_200us", Unit: "gaps", Type: Total, Help: "gaps of 100 to 200 µs"},
 	{Name: "gaps_below_500us", Unit: "gaps", Type: Total, Help: "gaps of 200 to 500 µs"},

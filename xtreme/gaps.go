@@ -129,7 +129,7 @@ func (m *threadMeter) close() {
 
 // gap is called by the owner for each gap of more than 100 µs between two polls.
 func (m *monitor) gap(g ring.Gap) {
-	end := time.Now()
+	end := time.Now().Add(-g.Ago)
 	m.poller.record.Gap(g.Length, "") // at once: it is a comment of the frame behind the gap
 	m.gaps.put(gapRecord{Gap: g, end: end, thread: m.thread.since(end.Add(-g.Length))})
 }
