@@ -64,3 +64,18 @@ func TestGapBetweenShortPolls(t *testing.T) {
 	require.Less(t, page.Gaps, 32+other+16, "other programs cause some, too")
 	require.GreaterOrEqual(t, page.GapTime, uint64(32*2900*time.Microsecond))
 }
+
+// A gap behind the first Poll after a sleep is counted as any other, also if that Poll returns completions and those before were quick.
+func TestGapAfterASleep(t *testing.T) {
+	layer, page := looped(t, 1)
+	for i := range 16 {
+		turns(t, layer, 100+i, 0)
+		ring.EndSleep(layer.ring)
+		turns(t, layer, 1, 0)
+		before, begin := page.Gaps, time.Now()
+		for time.Since(begin) < time.Millisecond {
+		}
+		turns(t, layer, 32, 0)
+		require.Greater(t, page.Gaps, before)
+	}
+}
