@@ -7,13 +7,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/socketxtreme/socketxtreme/internal/clock"
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
 // looped makes a layer whose loop counts in the page that is returned.
 func looped(t *testing.T, batch int) (*Layer, *ring.LoopPage) {
 	if !clock.HasTicks {
-		t.Skip("missing: a counter of this processor")
+		testnet.Missing(t, "ticks", "a counter of this processor")
 	}
 	page := &ring.LoopPage{}
 	layer, err := NewLayer(batch, func(c *ring.SetConfig) { c.Loop = ring.NewLoop(page, &c.Pool.Pool, false, func(ring.Gap) {}) })
