@@ -53,7 +53,7 @@ func (p *DriverPool) Copyable(c Class) int { return p.free[c].n - p.keptFromCopi
 func (p *Pool) keptFromCopies(c Class) int { return p.free[c].reserve - p.free[c].lastFree/2 }
 
 // KeepForSegments keeps the last free buffers of class c for AllocTransmit, and half of them for TakeForCopy too: at most half of those that
-// the reserve leaves. A transport that queues data calls it once, when it is made.
+// the reserve leaves. A driver whose transport queues data calls it once, before it shows the pool to others.
 func (p *DriverPool) KeepForSegments(c Class) {
 	f := &p.free[c]
 	f.lastFree = min(2*p.least(c), (p.layout.count(c)-f.kept)/2)

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/internal/host"
 	"github.com/socketxtreme/socketxtreme/internal/ip"
 	"github.com/socketxtreme/socketxtreme/ring"
@@ -74,6 +75,9 @@ func open(c Config, dc ring.DriverConfig) (*driver, error) {
 		sc.LocalHost = d.below.memoryHost.tables
 	} else {
 		sc.Host = d.below.mirror
+	}
+	if c.TCP != nil {
+		d.pool.KeepForSegments(buffers.Small) // before other rings see the pool
 	}
 	if err := c.Exchange.enter(d); err != nil {
 		return nil, err

@@ -173,7 +173,6 @@ func New(c Config) (*Transport, error) {
 		t.settings = *c.Settings
 	}
 	t.settings.ResetUnread = false // see Config.Settings
-	t.pool.KeepForSegments(buffers.Small)
 	return t, nil
 }
 
