@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"testing"
 	"time"
 
@@ -58,34 +59,44 @@ func userDataLatch(t *testing.T, b Backend) {
 		return
 	}
 
-	// Of two packets one finds the slice full. The callback reports whether the ring had taken it before the user data was changed: then it was
-	// raised with the old value, else with the new one.
-	seen := 0
+	// The deadlines of three sockets pass before one Poll, which has room for one completion: the other two are raised as well, with the user
+	// data of that time.
 	u := w.socket(ring.KindDatagram, w.local)
-	w.NoError(u.SetReceiveMode(ring.Completions, func(*ring.Socket, *ring.Completion) ring.Verdict { seen++; return ring.Keep }))
 	w.NoError(u.Bind(w.local))
 	up := w.udpPeer(u.LocalAddr())
-	w.NoError(u.SetUserData(7))
-	w.room = 1
+	sockets := []*ring.Socket{u}
 	for range 2 {
-		w.write(up, []byte("x"))
+		x := w.socket(ring.KindDatagram, w.local)
+		w.NoError(x.Bind(w.local))
+		sockets = append(sockets, x)
 	}
-	c := w.event(u, ring.EventPacket, nil)
-	w.Equal(uint64(7), c.UserData)
-	w.NoError(c.Packet.Release())
-	want := uint64(8)
-	if seen == 2 {
-		want = 7
+	w.poll()
+	for _, x := range sockets {
+		w.NoError(x.SetUserData(7))
+		w.NoError(x.SetReadDeadline(time.Now().Add(time.Millisecond)))
 	}
-	w.NoError(u.SetUserData(8))
-	last := w.event(u, ring.EventPacket, nil)
-	w.Equal(want, last.UserData)
-	w.NoError(last.Packet.Release())
+	time.Sleep(20 * time.Millisecond)
+	w.room = 1
+	for len(w.kept) == 0 {
+		w.poll()
+	}
+	for _, x := range sockets {
+		w.NoError(x.SetUserData(8))
+	}
+	for _, x := range sockets {
+		c := w.completionOf(x)
+		w.ErrorIs(c.Err, os.ErrDeadlineExceeded)
+		w.Equal(uint64(7), c.UserData)
+		w.NoError(x.SetReadDeadline(time.Time{}))
+	}
 	w.room = 64
 	w.write(up, []byte("y"))
-	c = w.event(u, ring.EventPacket, nil)
+	c := w.event(u, ring.EventPacket, nil)
 	w.Equal(uint64(8), c.UserData)
 	w.NoError(c.Packet.Release())
+	for _, x := range sockets[1:] {
+		w.closeAndWait(x)
+	}
 }
 
 // userDataOnNewConnection is the case "user data set on a new connection is on all that follows".
