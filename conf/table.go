@@ -264,11 +264,11 @@ var ruleParameters = []Parameter{
 
 var logParameters = []Parameter{
 	Parameter{Name: "VMA_TRACELEVEL", Title: "Log Level", Field: "LogLevel", VMA: "info", State: Works,
-		Effect: "the least level of the library's own log: debug has each call of a socket, fine each packet, finer and all its first bytes. From info on an engine prints the settings that are " +
+		Effect: "the least level of the library's own log: debug has each call that makes, binds, connects, configures or closes a socket, fine each packet, finer and all its first bytes. From info on an engine prints the settings that are " +
 			"changed, from details on all. Empty: it prints none, and the log is slog.Default, or with VMA_LOG_FILE or VMA_LOG_DETAILS one of level " +
 			"info. Beside Settings.Logger it decides only which settings are printed",
 		access: text(func(s *Settings) *LogLevel { return &s.LogLevel },
-			"none, panic, error, warn, info, details, debug, fine, finer, all, or 0 to 6", parseLogSetting)}.as(""),
+			"none, panic, error, warn, info, details, debug, fine, finer, all, also in capitals or as another of VMA's words, or 0 to 6", parseLogSetting)}.as(""),
 	Parameter{Name: "VMA_LOG_DETAILS", Title: "Log Details", Field: "LogDetails", State: Works, VMA: "0, from debug on 2",
 		Effect: "what each line of the library's own log begins with: 1 thread, 2 process too, 3 milliseconds since the log was opened too. " +
 			"Settings.Logger comes before it",
