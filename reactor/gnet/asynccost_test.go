@@ -3,6 +3,7 @@ package gnet_test
 import (
 	"io"
 	"net"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -16,11 +17,15 @@ import (
 )
 
 // An answer by AsyncWrite, from a goroutine for each message, takes less than twice as long on an io_uring ring as on an epoll ring: it was
-// three times as long. Both serve at once and are measured in turns; of each the best round counts, because other programs spoil some.
-// TestAsyncWriteNeedsNoSleep judges the cause by counts; BenchmarkAsyncWrite has gnet beside them.
+// three times as long. Both serve at once and are measured in turns; of each the best round counts, because other programs spoil some. Where the
+// threads run moves the quotient between 1 and 2, so it is judged with SOCKETXTREME_LONG alone, on a machine that does nothing else.
+// TestAsyncWriteNeedsNoSleep judges the cause by counts, always; BenchmarkAsyncWrite has gnet beside them.
 func TestAsyncWriteCostsOnUringWhatItCostsOnEpoll(t *testing.T) {
 	if raceDetector {
 		t.Skip("times of the race detector say nothing")
+	}
+	if os.Getenv("SOCKETXTREME_LONG") == "" {
+		t.Skip("a quotient of times, on a machine that does nothing else: SOCKETXTREME_LONG=1m")
 	}
 	testnet.SkipIfSlow(t)
 	if err := uring.Probe(); err != nil {

@@ -35,7 +35,7 @@ func TestWhatTheEnvironmentSaysOfRxPollCounts(t *testing.T) {
 	}
 	for _, name := range []string{"VMA_RX_POLL", "XLIO_RX_POLL"} {
 		t.Run(name, func(t *testing.T) {
-			for text, want := range map[string]int{"100000": 100_000, "7": 7, "0": 0, "auto": defaultRxPoll, "nonsense": defaultRxPoll} {
+			for text, want := range map[string]int{"100000": 100_000, "7": 7, "0": 0, "-1": -1, "auto": defaultRxPoll, "nonsense": defaultRxPoll} {
 				t.Setenv(name, text)
 				require.Equal(t, want, said(), text)
 				require.Equal(t, 3, said(WithRxPoll(3, 0)), text)
