@@ -14,6 +14,7 @@ import (
 	"io"
 	"log"
 	"os"
+	"strings"
 
 	"github.com/socketxtreme/socketxtreme/reactor/gnet" // was github.com/panjf2000/gnet/v2
 )
@@ -68,6 +69,9 @@ func main() {
 	if flag.Parse(); flag.NArg() > 0 {
 		flag.Usage()
 		os.Exit(2)
+	}
+	if !strings.Contains(*listen, "://") {
+		log.Fatalf("-listen %s: want an address as tcp://127.0.0.1:9000 or unix:///run/frames", *listen)
 	}
 	log.Printf("frames on %s", *listen)
 	log.Fatal(gnet.Run(&server{}, *listen, gnet.WithMulticore(*multicore)))
