@@ -39,7 +39,7 @@ func (service) FullDuplexCall(s testpb.TestService_FullDuplexCallServer) error {
 
 // TestGRPC: single calls of many goroutines, and one stream in both directions.
 func TestGRPC(t *testing.T) {
-	inEachWorld(t, 1, func(t *testing.T, w world) {
+	inEachWorld(t, 1, 0, func(t *testing.T, w world) {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		ln, err := w.listen("tcp", w.at)

@@ -58,7 +58,7 @@ func TestPostgres(t *testing.T) {
 		}
 		return err == nil
 	})
-	inEachWorld(t, workers, func(t *testing.T, w world) {
+	inEachWorld(t, workers, 0, func(t *testing.T, w world) {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		config, err := pgxpool.ParseConfig(url)

@@ -27,7 +27,7 @@ func TestRedis(t *testing.T) {
 		}
 		return err == nil
 	})
-	inEachWorld(t, workers, func(t *testing.T, w world) {
+	inEachWorld(t, workers, 0, func(t *testing.T, w world) {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		client := redis.NewClient(&redis.Options{Addr: address, PoolSize: workers, Dialer: w.dial})
