@@ -34,7 +34,8 @@ type world struct {
 }
 
 // inEachWorld runs a test over package net, then over each kind of ring. In each it dials as many times as it has connections, and at most extra
-// times more, for a client that by chance does so over package net too. In a process that TestOverOwnTCP starts it runs it once, with our own TCP at one end.
+// times more, for a client that by chance does so over package net too. In a process that TestOverOwnTCP starts it runs it once, with our own
+// TCP at one end.
 func inEachWorld(t *testing.T, connections, extra int64, test func(t *testing.T, w world)) {
 	run := func(w world) {
 		t.Run(w.name, func(t *testing.T) {
