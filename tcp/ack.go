@@ -32,7 +32,7 @@ func (t *Table) acknowledge(id ID, c *conn, s *Segment) bool {
 	}
 	if c.probes > 0 {
 		c.probes = 0
-		if !c.has(flagOrphan) { // of a connection that was closed lifeAt is a limit, which answers do not move
+		if !c.has(flagAppClosed) { // of a connection that was closed lifeAt is a limit, which answers do not move
 			t.armLife(c)  // an answered keepalive probe begins the idle time anew
 			t.wake(id, c) // Output sets the timer
 		}

@@ -32,7 +32,7 @@ func (t *Table) ExportChild(now clock.Time, id ID) (Child, error) {
 	switch {
 	case c == nil:
 		return Child{}, ErrNoConn
-	case c.has(flagMoving | flagOrphan | flagFin), c.sender != 0, c.end != c.una, c.state == SynSent, c.state == SynReceived, c.state == TimeWait:
+	case c.has(flagMoving | flagAppClosed | flagFin), c.sender != 0, c.end != c.una, c.state == SynSent, c.state == SynReceived, c.state == TimeWait:
 		return Child{}, ErrState
 	}
 	t.dropReassembly(id, c)

@@ -44,7 +44,7 @@ func (t *Table) closeWrite(id ID, c *conn) {
 func (t *Table) Close(now clock.Time, id ID) {
 	t.now = now
 	c := t.get(id)
-	if c == nil || c.has(flagOrphan) || c.discarded() {
+	if c == nil || c.has(flagAppClosed) || c.discarded() {
 		return
 	}
 	switch {
@@ -62,8 +62,8 @@ func (t *Table) Close(now clock.Time, id ID) {
 	case t.settingsOf(c).ResetUnread && (c.held > 0 || c.reassembly != 0 && len(t.reassemblies[c.reassembly-1].held) > 0):
 		t.Abort(now, id) // RFC 2525 section 2.17, RFC 9293 SHLD-3
 		return
-	case t.orphans >= t.config.MaxOrphans:
-		t.stats.OrphansReset++
+	case t.appClosed >= t.config.MaxAppClosed:
+		t.stats.AppClosedReset++
 		t.Abort(now, id)
 		return
 	}
@@ -83,7 +83,7 @@ func (t *Table) Close(now clock.Time, id ID) {
 // acknowledged all of it. So the time-out of FIN-WAIT-2 ends it as well.
 func (t *Table) AbortUnfinished(now clock.Time, id ID) {
 	t.now = now
-	if c := t.get(id); c != nil && c.state == FinWait2 && c.has(flagOrphan) {
+	if c := t.get(id); c != nil && c.state == FinWait2 && c.has(flagAppClosed) {
 		t.fail(id, c, ReasonTimeout)
 		return
 	}
@@ -96,22 +96,22 @@ var owing = set(SynReceived, FinWait1, Closing, LastAck)
 // OwesPeers reports whether a connection that its application has closed has something that its peer has not acknowledged. With such
 // connections it looks at all records.
 func (t *Table) OwesPeers() bool {
-	if t.orphans == 0 {
+	if t.appClosed == 0 {
 		return false
 	}
 	for n := range len(t.conns) * connChunk {
-		if c := t.conn(ID(n)); c.has(flagLive) && c.has(flagOrphan) && owing.has(c.state) {
+		if c := t.conn(ID(n)); c.has(flagLive) && c.has(flagAppClosed) && owing.has(c.state) {
 			return true
 		}
 	}
 	return false
 }
 
-// abandon notes that the application is gone. Config.MaxOrphans bounds how many records are without one.
+// abandon notes that the application is gone. Config.MaxAppClosed bounds how many records are without one.
 func (t *Table) abandon(c *conn) {
-	if !c.has(flagOrphan) {
-		c.flags |= flagOrphan
-		t.orphans++
+	if !c.has(flagAppClosed) {
+		c.flags |= flagAppClosed
+		t.appClosed++
 	}
 }
 

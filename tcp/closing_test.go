@@ -310,8 +310,8 @@ func (s *script) another(port uint16) ID {
 }
 
 // Connections that the application has closed are bounded: over the limit Close resets.
-func TestOrphansAreLimited(t *testing.T) {
-	s := connected(t, func(_ *Settings, c *Config) { c.MaxOrphans = 2 })
+func TestAppClosedConnectionsAreLimited(t *testing.T) {
+	s := connected(t, func(_ *Settings, c *Config) { c.MaxAppClosed = 2 })
 	second, third := s.another(5001), s.another(5002)
 	s.table.Close(s.now, s.id)
 	s.out("F. 1:1 ack 1")
@@ -320,12 +320,12 @@ func TestOrphansAreLimited(t *testing.T) {
 	s.table.Close(s.now, third)
 	s.out("R. 1:1 ack 1")
 	require.Equal(t, third, s.event(EventGone).Conn)
-	require.EqualValues(t, 1, s.table.Stats().OrphansReset)
+	require.EqualValues(t, 1, s.table.Stats().AppClosedReset)
 	s.in("R 1:1") // the first one ends, and there is room again
 	fourth := s.another(5003)
 	s.table.Close(s.now, fourth)
 	s.out("F. 1:1 ack 1")
-	require.Equal(t, 2, s.table.orphans)
+	require.Equal(t, 2, s.table.appClosed)
 }
 
 // An ID is given out again only when the application has seen EventGone: it would take the end of the former connection for that of the new one.

@@ -17,9 +17,9 @@ type Config struct {
 	Path func(from ListenerID, local, remote wire.Addr, tos, ttl uint8) Path
 	// MaxConns bounds the records of connections: 1<<22. MaxHalfOpen bounds those of SYNs that were answered, for each listener: 4096.
 	MaxConns, MaxHalfOpen int
-	// MaxOrphans bounds connections that the application has closed and that still send what is queued, or wait for the peer's FIN: 1<<16. At
+	// MaxAppClosed bounds connections that the application has closed and that still send what is queued, or wait for the peer's FIN: 1<<16. At
 	// the bound Close resets.
-	MaxOrphans int
+	MaxAppClosed int
 	// MaxOutOfOrder bounds the bytes beyond gaps of all connections together: 64 MiB. At the bound such data is dropped as if it were lost.
 	MaxOutOfOrder int
 	// SynRate bounds the SYNs that each listener answers in a second; those beyond it are dropped. 0: no limit.
@@ -77,7 +77,7 @@ func (c *Config) complete() error {
 	number(&c.MaxConns, 1<<22)
 	c.MaxConns = min(c.MaxConns, maxRefs)
 	number(&c.MaxHalfOpen, 4096)
-	number(&c.MaxOrphans, 1<<16)
+	number(&c.MaxAppClosed, 1<<16)
 	number(&c.MaxOutOfOrder, 64<<20)
 	number(&c.MaxTimeWait, 1<<18)
 	number(&c.ResetsPerSecond, 1000)

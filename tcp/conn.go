@@ -85,7 +85,7 @@ const (
 	flagFin                               // FIN follows end
 	flagFinSent                           // and was sent
 	flagFinReceived                       // the peer's FIN was received, perhaps beyond a gap
-	flagOrphan                            // Close was called
+	flagAppClosed                         // Close was called
 	flagFailed                            // EventFailed was reported
 	flagMore                              // the last Send said that more follows
 	flagPush                              // what is queued goes, however small
@@ -251,7 +251,7 @@ func (t *Table) wake(id ID, c *conn) {
 // child that nobody has taken yet gets the event too, because its data may wait to be read.
 func (t *Table) fail(id ID, c *conn, why Reason) {
 	t.closeConn(id, c)
-	if c.has(flagOrphan) {
+	if c.has(flagAppClosed) {
 		t.forget(id, c)
 		return
 	}
@@ -296,8 +296,8 @@ func (t *Table) forget(id ID, c *conn) {
 		t.listeners[c.listener-1].waiting--
 		c.listener = 0
 	}
-	if c.has(flagOrphan) {
-		t.orphans--
+	if c.has(flagAppClosed) {
+		t.appClosed--
 	}
 	t.emit(id, c, Event{Kind: EventGone})
 	t.unintern(c.settings)

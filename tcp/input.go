@@ -214,7 +214,7 @@ func (t *Table) ourFinAcked(id ID, c *conn) bool {
 // ended is the orderly end of a connection. One that the application has closed is forgotten.
 func (t *Table) ended(id ID, c *conn) {
 	t.closeConn(id, c)
-	if c.has(flagOrphan) {
+	if c.has(flagAppClosed) {
 		t.forget(id, c)
 	}
 }

@@ -93,7 +93,7 @@ func (t *Table) Error(now clock.Time, e NetworkError) wire.Drop {
 
 // soft emits EventWarning for an ICMP error that may pass (RFC 9293 MUST-56), unless nobody has taken the connection or it was closed.
 func (t *Table) soft(id ID, c *conn) {
-	if !c.has(flagOrphan) && c.listener == 0 {
+	if !c.has(flagAppClosed) && c.listener == 0 {
 		t.emit(id, c, Event{Kind: EventWarning, Reason: ReasonSoftError})
 	}
 }

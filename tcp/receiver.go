@@ -34,7 +34,7 @@ func (t *Table) text(id ID, c *conn, s *Segment) (kept bool, d wire.Drop) {
 		c.flags |= flagAckNow
 		p, fin = p.first(max(int(p.Length)-over, 0)), false // FIN beyond the window is not taken
 	}
-	if c.has(flagOrphan) && p.Length > 0 {
+	if c.has(flagAppClosed) && p.Length > 0 {
 		// Nobody is there to read it: RFC 9293 section 3.6.1, RFC 2525 section 2.17.
 		t.sendReset(c)
 		t.fail(id, c, ReasonReset)
@@ -108,7 +108,7 @@ func (t *Table) endOfStream(id ID, c *conn) {
 	c.rcvNxt++
 	c.rcvAdv = maxSeq(c.rcvAdv, c.rcvNxt)
 	c.flags |= flagAckNow
-	if !c.has(flagOrphan) {
+	if !c.has(flagAppClosed) {
 		t.emit(id, c, Event{Kind: EventEnd})
 	}
 	switch c.state {

@@ -174,7 +174,7 @@ func (t *Table) Send(now clock.Time, id ID, p Payload, more bool) error {
 		return ErrNotOpen
 	case c.has(flagMoving):
 		return ErrMoving
-	case c.has(flagFin) || c.has(flagOrphan):
+	case c.has(flagFin) || c.has(flagAppClosed):
 		return ErrClosed
 	case p.Length == 0:
 		return ErrSettings
@@ -203,7 +203,7 @@ func (t *Table) queued(id ID, c *conn, n int, more bool) {
 // Room is how many bytes may be queued until Settings.SendBuffer is reached.
 func (t *Table) Room(id ID) int {
 	c := t.get(id)
-	if c == nil || c.has(flagFailed|flagFin|flagOrphan|flagMoving) || c.state == Closed {
+	if c == nil || c.has(flagFailed|flagFin|flagAppClosed|flagMoving) || c.state == Closed {
 		return 0
 	}
 	una := c.una
@@ -216,7 +216,7 @@ func (t *Table) Room(id ID) int {
 // Tail is the last piece that was queued, if no byte of it was sent yet: the transport may write more behind it and then call Extend.
 func (t *Table) Tail(id ID) (p Payload, ok bool) {
 	c := t.get(id)
-	if c == nil || c.sender == 0 || c.has(flagFin|flagOrphan|flagMoving) {
+	if c == nil || c.sender == 0 || c.has(flagFin|flagAppClosed|flagMoving) {
 		return Payload{}, false
 	}
 	s := t.senders[c.sender-1]

@@ -28,7 +28,7 @@ type Table struct {
 	conns        []*[connChunk]conn
 	free         []ID
 	count        int
-	orphans      int // records whose application is gone
+	appClosed    int // records whose application is gone
 	flows        flows
 	settings     []interned
 	settingsAt   map[Settings]uint32
@@ -69,29 +69,29 @@ type Table struct {
 
 // Stats are totals.
 type Stats struct {
-	In, Out       uint64 // segments
-	Retransmitted uint64 // segments that carried what was sent before
-	TimeOuts      uint64 // of retransmission
-	FastRecovery  uint64 // loss episodes that began without a time-out
-	LossProbes    uint64 // RFC 8985 section 7
-	Undone        uint64 // loss episodes that were none
-	WindowProbes  uint64
-	KeepAlives    uint64
-	Resets        uint64 // resets that were sent to segments of no connection
-	ResetsLimited uint64 // and those that were not, because of Config.ResetsPerSecond
-	ResetsTaken   uint64 // connections that the peer reset
-	Challenges    uint64 // challenge ACKs (RFC 5961)
-	OutOfOrder    uint64 // segments that came beyond a gap
-	Reneged       uint64 // of these, pieces that Renege discarded
-	Duplicate     uint64 // segments that came again
-	Old           uint64 // segments that PAWS refused
-	Unacceptable  uint64 // segments outside the window
-	Overflows     uint64 // handshakes that a full backlog stopped
-	Cookies       uint64 // SYNs that were answered with a cookie
-	CookiesBad    uint64 // acknowledgements that were no cookie, while cookies were out
-	BlackHoles    uint64 // paths that seem to lose large packets without a word
-	SizeProbes    uint64 // segments larger than the path is known to carry (RFC 8899)
-	OrphansReset  uint64 // connections that were reset because of Config.MaxOrphans
+	In, Out        uint64 // segments
+	Retransmitted  uint64 // segments that carried what was sent before
+	TimeOuts       uint64 // of retransmission
+	FastRecovery   uint64 // loss episodes that began without a time-out
+	LossProbes     uint64 // RFC 8985 section 7
+	Undone         uint64 // loss episodes that were none
+	WindowProbes   uint64
+	KeepAlives     uint64
+	Resets         uint64 // resets that were sent to segments of no connection
+	ResetsLimited  uint64 // and those that were not, because of Config.ResetsPerSecond
+	ResetsTaken    uint64 // connections that the peer reset
+	Challenges     uint64 // challenge ACKs (RFC 5961)
+	OutOfOrder     uint64 // segments that came beyond a gap
+	Reneged        uint64 // of these, pieces that Renege discarded
+	Duplicate      uint64 // segments that came again
+	Old            uint64 // segments that PAWS refused
+	Unacceptable   uint64 // segments outside the window
+	Overflows      uint64 // handshakes that a full backlog stopped
+	Cookies        uint64 // SYNs that were answered with a cookie
+	CookiesBad     uint64 // acknowledgements that were no cookie, while cookies were out
+	BlackHoles     uint64 // paths that seem to lose large packets without a word
+	SizeProbes     uint64 // segments larger than the path is known to carry (RFC 8899)
+	AppClosedReset uint64 // connections that were reset because of Config.MaxAppClosed
 }
 
 // New makes an empty table.

@@ -260,16 +260,16 @@ func (t *Table) sendReset(c *conn) {
 		TTL: settings.TTL, TOS: settings.TOS})
 }
 
-// armLife sets lifeAt: the end of FIN-WAIT-2 or of the linger time where the application has closed the connection (flagOrphan), else the next
-// keepalive probe (RFC 9293 section 3.8.4).
+// armLife sets lifeAt: the end of FIN-WAIT-2 or of the linger time where the application has closed the connection (flagAppClosed), else the
+// next keepalive probe (RFC 9293 section 3.8.4).
 func (t *Table) armLife(c *conn) {
 	s := t.settingsOf(c)
 	switch {
-	case c.has(flagOrphan) && c.state == FinWait2:
+	case c.has(flagAppClosed) && c.state == FinWait2:
 		c.lifeAt = t.now.Add(t.config.FinWait2)
-	case c.has(flagOrphan) && s.Linger > 0:
+	case c.has(flagAppClosed) && s.Linger > 0:
 		c.lifeAt = t.now.Add(s.Linger)
-	case !c.has(flagOrphan) && s.KeepAlive && set(Established, FinWait2, CloseWait).has(c.state):
+	case !c.has(flagAppClosed) && s.KeepAlive && set(Established, FinWait2, CloseWait).has(c.state):
 		c.lifeAt = max(c.received, c.sent).Add(s.KeepIdle)
 	default:
 		c.lifeAt = clock.Never
@@ -283,10 +283,10 @@ func (t *Table) lifeEnds(id ID, c *conn) bool {
 	switch {
 	case c.has(flagMoving):
 		return t.quietEnds(id, c)
-	case c.has(flagOrphan) && c.state == FinWait2:
+	case c.has(flagAppClosed) && c.state == FinWait2:
 		t.fail(id, c, ReasonTimeout)
 		return false
-	case c.has(flagOrphan):
+	case c.has(flagAppClosed):
 		return t.giveUp(id, c, ReasonLinger)
 	case !s.KeepAlive:
 		return true

@@ -39,7 +39,7 @@ func (t *Table) enterTimeWait(id ID, c *conn) {
 	if acknowledge {
 		t.answerTimeWait(&t.timeWaits.all[at])
 	}
-	if c.has(flagOrphan) {
+	if c.has(flagAppClosed) {
 		t.forget(id, c)
 	}
 }

@@ -233,7 +233,7 @@ var lossesElsewhere = map[string][3]string{
 	"driver.stack.lost":           {"../../internal/ip/queued_test.go", "lostAll", "Stats().Lost"},
 	"driver.neighbour.failed":     {"neighbournews_test.go", "TestNeighbourNewsBeforeARest", `"neighbour.failed"`},
 	"driver.handover.full":        {"exchange_test.go", "TestHandoverIsBounded", `"handover.full"`},
-	"driver.handover.closed":      {"orphans_test.go", "TestLostWithTheClosedRing", `"handover.closed"`},
+	"driver.handover.closed":      {"closedring_test.go", "TestLostWithTheClosedRing", `"handover.closed"`},
 	"driver.handover.no_socket":   {"exchange_test.go", "TestHandoverIsBounded", `"handover.no_socket"`},
 	"ring.truncated":              {"../epoll/udp_test.go", "TestDatagramThatIsTooLongIsMarked", "Stats().Truncated"},
 	"ring.closed_drops":           {"closedburst_test.go", "TestCallbackThatClosesItsSocketInABurst", "Stats().ClosedDrops"},

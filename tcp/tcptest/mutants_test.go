@@ -106,7 +106,7 @@ var mutants = []mutant{
 	{name: "the peer's segment size is ignored", file: "open.go", old: "mss := min(int(c.peerMSS), int(c.pathMTU)", new: "mss := min(65535, int(c.pathMTU)"},
 	{name: "the numbers of a handshake are one too low", file: "open.go", old: "c.rcvNxt = s.Seq + 1\n", new: "c.rcvNxt = s.Seq\n"},
 	{name: "data of a closed connection is taken", file: "receiver.go", tests: "^TestDataAfterClose$",
-		old: "if c.has(flagOrphan) && p.Length > 0 {", new: "if false {"},
+		old: "if c.has(flagAppClosed) && p.Length > 0 {", new: "if false {"},
 	{name: "keepalive probes never end", file: "timers.go", tests: "^TestKeepAlive$", old: "if c.probes >= s.KeepCount {", new: "if false {"},
 }
 
