@@ -358,6 +358,16 @@ func (r *Ring) Close() error {
 	return err
 }
 
+// pollAway is a Poll of a ring that is being closed: it releases the packets that are delivered.
+func (r *Ring) pollAway() (int, error) {
+	var batch [32]Completion
+	n, err := r.Poll(batch[:])
+	for i := range batch[:n] {
+		_ = batch[i].Packet.Release()
+	}
+	return n, err
+}
+
 // finishLimit bounds how long Close waits for peers to acknowledge what sockets had sent that were closed before: more than one
 // retransmission takes in a local network.
 const finishLimit = 250 * time.Millisecond
@@ -368,13 +378,9 @@ func (r *Ring) finish() error {
 	if !ok {
 		return nil
 	}
-	var batch [32]Completion
 	limit := time.Now().Add(finishLimit)
 	for spins := 0; f.IsFinishing() && time.Now().Before(limit); spins++ {
-		n, err := r.Poll(batch[:])
-		for i := range batch[:n] {
-			_ = batch[i].Packet.Release()
-		}
+		n, err := r.pollAway()
 		if err != nil {
 			return err
 		}
@@ -396,14 +402,10 @@ const spinsBeforeSleep = 64
 
 // drain polls until every socket is gone, and releases the packets that are delivered meanwhile. Failures do not end it.
 func (r *Ring) drain() error {
-	var batch [32]Completion
 	var failed error
 	limit := time.Now().Add(closeLimit)
 	for spins, failures := 0, 0; r.slots.open > 0; spins++ {
-		n, err := r.Poll(batch[:])
-		for i := range batch[:n] {
-			_ = batch[i].Packet.Release()
-		}
+		n, err := r.pollAway()
 		if err != nil {
 			if failures++; failures == 1 {
 				failed = err

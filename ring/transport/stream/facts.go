@@ -183,21 +183,23 @@ func (t *Transport) hasBuffers() bool {
 // retryBuffers marks as many connections of roomless and of unfilled ready again as there are buffers for.
 func (t *Transport) retryBuffers() {
 	if len(t.roomless) > 0 {
-		n := max(min(len(t.roomless), t.pool.Queueable(buffers.Small)), 0)
-		for _, id := range t.roomless[:n] {
-			r := t.record(tcp.ID(id))
-			r.flags &^= isRoomless
-			t.markReady(tcp.ID(id), r)
-		}
-		t.roomless = slices.Delete(t.roomless, 0, n)
+		t.roomless = t.retryFirst(t.roomless, t.pool.Queueable(buffers.Small), isRoomless)
 	}
 	if len(t.unfilled) > 0 {
-		n := max(min(len(t.unfilled), t.pool.Copyable(buffers.Small)), 0)
-		for _, id := range t.unfilled[:n] {
-			t.markReady(tcp.ID(id), t.record(tcp.ID(id)))
-		}
-		t.unfilled = slices.Delete(t.unfilled, 0, n)
+		t.unfilled = t.retryFirst(t.unfilled, t.pool.Copyable(buffers.Small), 0)
 	}
+}
+
+// retryFirst marks the first n connections of a list ready again, clears a flag of theirs, and returns the rest. n may be negative, or more than
+// there are.
+func (t *Transport) retryFirst(list []int32, n int, flag recordFlags) (rest []int32) {
+	n = max(min(n, len(list)), 0)
+	for _, id := range list[:n] {
+		r := t.record(tcp.ID(id))
+		r.flags &^= flag
+		t.markReady(tcp.ID(id), r)
+	}
+	return slices.Delete(list, 0, n)
 }
 
 // childLimit bounds the connections of a listener that one turn accepts.
